@@ -58,7 +58,7 @@ def made_up(count: int, seed: int = 0) -> Iterator[Record]:
             "final" if rng.random() < 0.03 else "trial",
             versions=versions,
             time=1.7e9 + n // BATCH,
-            trial=n,
+            trial=1 + n,
         )
 
 

@@ -17,8 +17,7 @@ def checksum(data: Mapping[str, Any]) -> str:
 
     It is that of the canonical text, so neither the order of keys nor white space matters.
     """
-    rest = {name: value for name, value in data.items() if name != FIELD}
-    return f"{zlib.crc32(canonical(rest).encode('ascii')):08x}"
+    return _sum({name: value for name, value in data.items() if name != FIELD})
 
 
 def canonical(data: Mapping[str, Any]) -> str:
@@ -28,5 +27,10 @@ def canonical(data: Mapping[str, Any]) -> str:
 
 def with_checksum(data: Mapping[str, Any]) -> dict[str, Any]:
     """The same object with its checksum as the last field."""
-    rest = {name: value for name, value in data.items() if name != FIELD}
-    return rest | {FIELD: checksum(rest)}
+    signed = {name: value for name, value in data.items() if name != FIELD}
+    signed[FIELD] = _sum(signed)
+    return signed
+
+
+def _sum(rest: Mapping[str, Any]) -> str:
+    return f"{zlib.crc32(canonical(rest).encode('ascii')):08x}"

@@ -153,7 +153,7 @@ def _error(value: Any) -> float:
 
 
 def _duration(value: Any) -> float:
-    seconds = number(value)
+    seconds = value if type(value) is float else number(value)  # no comparison holds of a NaN
     if not _FASTEST_S <= seconds <= _SLOWEST_S:
         raise ValueError(f"nothing takes {quoted(value)} seconds")
     return seconds

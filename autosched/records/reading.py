@@ -76,7 +76,7 @@ def parse_lines(text: bytes, where: str) -> RecordSet:
                 skipped[number] = error.what
     titles = _titles(values, where, skipped)
     headers, damaged = _headers(values, where, skipped)
-    records, orphans = _records(values, headers, where, skipped)
+    records, orphans = _records(values, headers, titles, where, skipped)
     if torn in skipped:
         skipped[torn] = "the last line is torn (its writer died)"
     for key, places in orphans.items():
@@ -84,12 +84,13 @@ def parse_lines(text: bytes, where: str) -> RecordSet:
     warnings = tuple(f"{where}:{number}: skipped: {why}" for number, why in sorted(skipped.items()))
     if warnings and not records and not any(map(looks_recorded, lines)):
         raise RecordError(f"{NO_LOG}; {warnings[0]}", where, NO_LOG_HINT)
-    return RecordSet(tuple(_titled(record, titles) for record in records), warnings)
+    return RecordSet(records, warnings)
 
 
 def _titled(record: Record, titles: Mapping[str, Title]) -> Record:
+    """A line that stands alone is told its title afterwards."""
     title = titles.get(record.task)
-    return record if title is None else replace(record, title=title)
+    return record if title is record.title else replace(record, title=title)
 
 
 def _titles(values: dict[int, Any], where: str, skipped: dict[int, str]) -> dict[str, Title]:
@@ -128,6 +129,7 @@ def _headers(
 def _records(
     values: Mapping[int, Any],
     headers: Mapping[str, Header],
+    titles: Mapping[str, Title],
     where: str,
     skipped: dict[int, str],
 ) -> tuple[tuple[Record, ...], dict[str, list[int]]]:
@@ -138,7 +140,9 @@ def _records(
         place = f"{where}:{number}"
         try:
             records.append(
-                read_trial(value, headers, place) if is_trial(value) else from_json(value, place)
+                read_trial(value, headers, place, titles)
+                if is_trial(value)
+                else _titled(from_json(value, place), titles)
             )
         except NewerSchemaError:
             raise

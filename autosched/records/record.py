@@ -192,20 +192,36 @@ def _stored(sketch: Sketch) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, .
 
 def to_json(record: Record) -> dict[str, Any]:
     """The JSON object of a record that stands alone, with its checksum."""
-    data: dict[str, Any] = {
-        "v": _ALONE_BY_NAME if record.by_name else SCHEMA_VERSION,
-        "task": record.task,
+    shared = {**session_json(record), **sketch_json(record)}
+    return with_checksum({**shared, **measured_json(record)})
+
+
+def session_json(record: Record) -> dict[str, Any]:
+    """The schema, and the fields that records of one session share."""
+    return {
+        "v": _version(record),
         "target": recorded(record.target).compact_json(),
+        "versions": dict(record.versions),
+    }
+
+
+def sketch_json(record: Record) -> dict[str, Any]:
+    """The schema, and the fields that records of one sketch share; with its decisions."""
+    data: dict[str, Any] = {
+        "v": _version(record),
+        "task": record.task,
         "variant": record.variant,
         "steps": [dict(step) for step in record.steps],
         "decisions": dict(record.decisions),
-        "versions": dict(record.versions),
-        **measured_json(record),
     }
     if record.names is not None:
         stages = [[stage, list(axes)] for stage, axes in record.names.stages]
         data["names"] = {"inputs": list(record.names.inputs), "stages": stages}
-    return with_checksum(data)
+    return data
+
+
+def _version(record: Record) -> int:
+    return _ALONE_BY_NAME if record.by_name else SCHEMA_VERSION
 
 
 def measured_json(record: Record) -> dict[str, Any]:
@@ -266,26 +282,29 @@ def read_fields(
     unknown = sorted(data.keys() - readers.keys() - {"v", CHECKSUM})
     if unknown:
         raise RecordError(f"field {quoted(unknown[0])} is unknown", where)
-    return {name: _field(name, reader, data, where) for name, reader in readers.items()}
-
-
-def _field(name: str, read: Reader, data: Mapping[str, Any], where: str) -> Any:
-    if name not in data and name not in _OPTIONAL:
-        raise RecordError(f"field {name!r} is missing", where)
+    missing = readers.keys() - data.keys() - _OPTIONAL
+    found: dict[str, Any] = {}
     try:
-        return read(data.get(name))
+        for name, read in readers.items():
+            if name in missing:
+                raise RecordError(f"field {name!r} is missing", where)
+            found[name] = read(data.get(name))
     except (TypeError, ValueError, OverflowError, TargetError, ScheduleError) as error:
         raise RecordError(f"field {name!r} has a wrong value: {error}", where) from error
+    return found
 
 
-def check_schema(data: object, where: str = "") -> None:
-    """Raise RecordError unless ``data`` is whole and names a schema that this release reads."""
+def check_schema(data: object, where: str = "", intact: bool = False) -> None:
+    """Raise RecordError unless ``data`` is whole and names a schema that this release reads.
+
+    ``intact``: another hash has told already that it is as it was written.
+    """
     if not isinstance(data, dict):
         raise RecordError(f"{quoted(data)} is no record", where)
     version = data.get("v")
     if type(version) is not int or version < 1:
         raise RecordError(f"record schema {quoted(version)} is unknown", where)
-    if CHECKSUM in data and data[CHECKSUM] != checksum(data):
+    if not intact and CHECKSUM in data and data[CHECKSUM] != checksum(data):
         raise RecordError("damaged: the checksum is of something else", where)
     if version > SCHEMA_VERSION:
         raise NewerSchemaError(
@@ -329,4 +348,4 @@ TRIAL_READERS: Final = {
     name: _READERS[name] for name in ("result", "phase", "seed", "time", "trial", "predicted")
 }
 _MEASURED_KNOWN: Final = ("trial", "predicted")
-_OPTIONAL: Final = ("names", *_MEASURED_KNOWN)
+_OPTIONAL: Final = frozenset(("names", *_MEASURED_KNOWN))

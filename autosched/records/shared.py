@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from autosched.records import fields
@@ -40,9 +41,10 @@ from autosched.records.record import (
     check_schema,
     measured_json,
     read_fields,
-    to_json,
+    session_json,
+    sketch_json,
 )
-from autosched.records.title import title_line
+from autosched.records.title import Title, title_line
 from sketch.errors import quoted
 
 # How headers and trials begin that a release wrote.
@@ -55,6 +57,7 @@ _TRIAL: Final = re.compile(
 # Trials after which a header is written again: its only copy, and any later one.
 _TRIALS_OF_THE_FIRST: Final = 4
 _TRIALS_OF_A_COPY: Final = 64
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _DECISIONS: Final[Mapping[str, Reader]] = {"decisions": fields.name_list}
 _REFERENCES: Final[Mapping[str, Reader]] = {"session": fields.name, "sketch": fields.name}
 _VALUES: Final[Mapping[str, Reader]] = {"values": fields.counts}
@@ -108,10 +111,10 @@ class Splitter:
         words = (record.task, record.variant, tuple(record.decisions))
         own = id(record.target), id(record.versions), record.by_name
         sketch = id(record.steps), id(record.names), record.by_name, *words
-        if own not in self._sessions or sketch not in self._sketches:
-            found = headers_of(to_json(record))
-            self._sessions.setdefault(own, (record, found[0]))
-            self._sketches.setdefault(sketch, (record, found[1]))
+        if own not in self._sessions:
+            self._sessions[own] = record, _session_header(session_json(record))
+        if sketch not in self._sketches:
+            self._sketches[sketch] = record, _sketch_header(sketch_json(record))
         headers = self._sessions[own][1], self._sketches[sketch][1]
         return headers, trial_of(headers, record.decisions.values(), measured_json(record))
 
@@ -134,10 +137,7 @@ def trial_of(
 
 def headers_of(data: Mapping[str, Any]) -> tuple[Line, Line]:
     """Of session and sketch of a record's JSON object, see ``record.to_json``."""
-    version = max(data["v"], BY_NAME)
-    session = _header(version, _part(data, SESSION_READERS))
-    content = _part(data, NAMED_READERS if version == BY_NAME else SKETCH_READERS)
-    return session, _header(version, {**content, "decisions": list(data["decisions"])})
+    return _session_header(data), _sketch_header(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,28 +215,36 @@ def is_trial(value: Any) -> bool:
     return _is_shared(value) and "header" not in value and "task" not in value
 
 
-def read_header(data: Mapping[str, Any], where: str) -> Header:
-    """The header that a line holds.
+def read_header(data: Mapping[str, Any], where: str, keyed: bool = False) -> Header:
+    """The header that a line holds; ``keyed``: its key, a hash of the same fields, is enough.
 
     Raises:
         RecordError: its checksum or its key is of something else, or a field has a wrong value.
     """
-    check_schema(data, where)
-    rest = {name: value for name, value in data.items() if name != "header"}
-    if data.get("header") != _key(rest):
+    check_schema(data, where, keyed)
+    if data.get("header") != _key(data):
         raise RecordError("damaged: the key of the header is of something else", where)
+    rest = {name: value for name, value in data.items() if name != "header"}
     readers = SESSION_READERS if "target" in rest else _sketch_readers(data["v"] <= BY_NAME)
     return Header(data["header"], read_fields(rest, readers, where))
 
 
-def read_trial(data: Mapping[str, Any], headers: Mapping[str, Header], where: str) -> Record:
-    """The record of a trial, with what its headers say.
+def read_trial(
+    data: Mapping[str, Any],
+    headers: Mapping[str, Header],
+    where: str,
+    titles: Mapping[str, Title] = MappingProxyType({}),
+    intact: bool = False,
+) -> Record:
+    """The record of a trial, with what its headers say, and the title of its task.
+
+    ``intact``: as in ``check_schema``.
 
     Raises:
         MissingHeaderError: a header is not among ``headers``.
         RecordError: the checksum is of something else, or a field has a wrong value.
     """
-    check_schema(data, where)
+    check_schema(data, where, intact)
     own = read_fields(data, _TRIAL_FIELDS, where)
     find = partial(_referred, headers=headers, where=where)
     session = find(own.pop("session"), SESSION_READERS)
@@ -246,7 +254,10 @@ def read_trial(data: Mapping[str, Any], headers: Mapping[str, Header], where: st
         raise RecordError(f"{len(values)} values are not those of {len(names)} decisions", where)
     decisions = dict(zip(names, values, strict=True))
     by_name = data["v"] <= BY_NAME
-    return Record(**session, **sketch, **own, decisions=decisions, by_name=by_name, where=where)
+    return Record(
+        **session, **sketch, **own, decisions=decisions, by_name=by_name, where=where,
+        title=titles.get(sketch["task"]),
+    )  # fmt: skip
 
 
 @cache
@@ -263,6 +274,16 @@ def _referred(
     if header.values.keys() != wanted.keys():
         raise RecordError(f"header {key} is of another kind", where)
     return dict(header.values)
+
+
+def _session_header(data: Mapping[str, Any]) -> Line:
+    return _header(max(data["v"], BY_NAME), _part(data, SESSION_READERS))
+
+
+def _sketch_header(data: Mapping[str, Any]) -> Line:
+    version = max(data["v"], BY_NAME)
+    content = _part(data, NAMED_READERS if version == BY_NAME else SKETCH_READERS)
+    return _header(version, {**content, "decisions": list(data["decisions"])})
 
 
 def _part(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -287,4 +308,4 @@ def _is_shared(value: Any) -> bool:
 
 def encoded(line: Any) -> bytes:
     """A JSON value as a line of a log has it."""
-    return json.dumps(line, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(line).encode()

@@ -10,20 +10,25 @@ from sketch.errors import ScheduleError, quoted
 
 # No loop has more trips; what is computed with numbers up to here stays within 64 bits.
 _MOST: Final = 1 << 40
+Rule = tuple[Callable[[object], bool], str]
+"""Whether it is what it must be, and what that is."""
 
 
-def check_fields(kind: type[Any], values: Mapping[str, Any]) -> None:
-    """Check the JSON values of a step of class ``kind``, by the declared types of its fields.
+def rules_of(kind: type[Any]) -> Mapping[str, Rule]:
+    """What the fields of a class of steps may hold, by their declared types."""
+    return {item.name: _RULES[str(item.type)] for item in fields(kind)}
+
+
+def check_fields(kind: str, rules: Mapping[str, Rule], values: Mapping[str, Any]) -> None:
+    """Check the JSON values of a step of a kind.
 
     Raises:
         ScheduleError: a value of another type, an empty name, or a number that is out of range.
     """
-    for item in fields(kind):
-        if item.name not in values:
-            continue
-        holds, wanted = _RULES[str(item.type)]
-        if not holds(value := values[item.name]):
-            text = f"step {kind.kind!r} has {item.name} {quoted(value)}"
+    for name, value in values.items():
+        holds, wanted = rules[name]
+        if not holds(value):
+            text = f"step {kind!r} has {name} {quoted(value)}"
             raise ScheduleError(text, hint=f"give {wanted}")
 
 
@@ -52,7 +57,7 @@ def _all(holds: Callable[[object], bool]) -> Callable[[object], bool]:
 
 _NAME: Final = (is_text, "a name")
 _NAMES: Final = (_all(is_text), "a list of names")
-_RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
+_RULES: Final[Mapping[str, Rule]] = {
     "StageId": _NAME,
     "OperationId": _NAME,
     "TensorId": _NAME,

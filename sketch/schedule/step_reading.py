@@ -17,7 +17,7 @@ from sketch.schedule.loop import AxisIndex, LoopId
 from sketch.schedule.program import Program, initial_program
 from sketch.schedule.replay import apply_step
 from sketch.schedule.stage import InputId, ResultId, StageId, TensorId
-from sketch.schedule.step_fields import check_fields
+from sketch.schedule.step_fields import check_fields, rules_of
 from sketch.schedule.steps import (
     STEP_KINDS,
     BlockOrder,
@@ -39,6 +39,7 @@ _NAMES: Final = {
     )
     for cls in STEP_KINDS
 }
+_RULES: Final = {cls.kind: rules_of(cls) for cls in STEP_KINDS}
 # Positions as they are written: no signs, no zeros before a number, and not too long to be one.
 _INT: Final = "(0|[1-9][0-9]{0,8})"
 _NUMBER: Final = re.compile(_INT)
@@ -94,7 +95,7 @@ def check_step(data: Mapping[str, Any]) -> type[Step]:
     needed, known = _NAMES[kind]
     if not needed <= rest.keys() <= known:
         raise ScheduleError(f"step {kind!r} has wrong fields {quoted(sorted(rest))}")
-    check_fields(cls, rest)
+    check_fields(kind, _RULES[kind], rest)
     return cls
 
 

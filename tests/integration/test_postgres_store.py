@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -78,6 +79,32 @@ def test_many_writers_make_one_store_and_lose_nothing(url):
         thread.join()
     records = open_store(url).read().records
     assert len(records) == 60 and len({(r.seed, r.task) for r in records}) == 60
+
+
+def test_writers_of_the_same_records_in_another_order_do_not_block_each_other(url):
+    open_store(url).append(numbered(1))  # and their headers: nobody waits for these
+    orders = [numbered(4001), numbered(4001)[::-1]] * 2
+    with ThreadPoolExecutor(len(orders)) as pool:
+        added = list(pool.map(lambda records: open_store(url).add_new(records), orders))
+    assert sum(added) == 4000 == len(open_store(url).read().records) - 1
+
+
+def test_a_writer_that_hangs_is_told_to_the_next(server, url, monkeypatch):
+    import psycopg
+
+    from autosched.records.sql import connections
+
+    store = open_store(url)
+    store.append(numbered(1))
+    short = connections._ALONE.replace(f"'{connections._LOCKED_S}s'", "'50ms'")
+    monkeypatch.setattr(connections, "_ALONE", short)
+    with psycopg.connect(url) as other:
+        other.execute(f"SELECT pg_advisory_xact_lock({connections._LOCK})")
+        assert list(store.read().records) == numbered(1)
+        with pytest.raises(RecordError, match="another process keeps it locked"):
+            store.append(numbered(1, 9))
+        other.rollback()
+    assert store.add_new(numbered(1, 9)) == 1
 
 
 def test_a_wrong_password_is_an_error_that_does_not_print_it(server, url):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from sqlite3 import OperationalError
 from typing import TYPE_CHECKING, Any, Final
@@ -18,21 +19,25 @@ if TYPE_CHECKING:
 # Other writers need milliseconds for a batch; an import has many of them.
 _LOCKED_S: Final = 30
 _CONNECT_S: Final = 10
+# Of PostgreSQL's advisory locks: any number that nobody else in a database takes.
+_LOCK: Final = 0x6175746F
+_ALONE: Final = (
+    f"SET LOCAL lock_timeout = '{_LOCKED_S}s'; SELECT pg_advisory_xact_lock({_LOCK}); "
+    "SET LOCAL lock_timeout TO DEFAULT"
+)
 
 
 @contextmanager
 def connection_to(url: URL, writes: bool) -> Iterator[Connection]:
     """A connection in a transaction, which is committed when the block succeeds.
 
-    Readers see one state of the database, whatever is written meanwhile.  A writer of SQLite locks
-    it at once: one that read first could not write where another has written since.
+    Readers see one state of the database, whatever is written meanwhile.  A writer locks it at
+    once: one that has read could not write to SQLite where another has written since, two of
+    PostgreSQL that add the same records in another order would wait for each other, and records are
+    numbered in the order in which they become visible.
     """
-    engine = _engine(url, writes)
-    try:
-        with engine.connect() as connection, connection.begin():
-            yield connection
-    finally:
-        engine.dispose()
+    with _engine(url, writes).connect() as connection, connection.begin():
+        yield connection
 
 
 def file_of(url: URL) -> Path | None:
@@ -41,12 +46,16 @@ def file_of(url: URL) -> Path | None:
     return Path(url.database) if named and url.database else None
 
 
+@lru_cache(maxsize=16)  # keeps statements as SQL, and what the server said of itself
 def _engine(url: URL, writes: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite_engine(url, writes)
     given = {} if "connect_timeout" in url.query else {"connect_timeout": _CONNECT_S}
     level = "READ COMMITTED" if writes else "REPEATABLE READ"
-    return _made(url, given, isolation_level=level)
+    engine = _made(url, given, isolation_level=level)
+    if writes:
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(_ALONE))
+    return engine
 
 
 def _made(url: URL, given: dict[str, Any], **options: Any) -> Engine:

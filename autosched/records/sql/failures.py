@@ -14,6 +14,7 @@ from autosched.records.errors import RecordError
 _KNOWN: Final = (
     ("database is locked", "another process keeps it locked",
      "wait for that process, or raise the time to wait: ?timeout=SECONDS"),
+    ("lock timeout", "another process keeps it locked", "wait for that process, or end it"),
     ("disk is full", "the disk is full", "free some space; records already in it are kept"),
     ("no space left", "the disk is full", "free some space; records already in it are kept"),
     ("disk i/o error", "the disk does not take it",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, select, text
 
 from autosched.records.identity import compatible, distance, executable
-from autosched.records.sql.rows import text_of
+from autosched.records.sql.rows import RecordRow, text_of
 from autosched.records.sql.tables import PLACES, SESSIONS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sketch.target.target import Target
 
 # Candidates of each variant and state: some may not replay any more.
-_FASTEST: Final = 8
+_FASTEST: Final = 4
 # Re-measurements of a task: of its last sessions.
 _LAST_FINALS: Final = 16
 # Other machines whose records are used where a task has none of its own.
@@ -82,7 +82,8 @@ _LEADERS: Final = text(
                 WHERE r.task = v.task AND r.variant = v.variant AND r.variant_error IS NOT NULL
                 ORDER BY r.variant_error DESC LIMIT 1) FROM variants v
     )
-    SELECT r.id, r.line FROM chosen c JOIN autosched_records r ON r.id = c.id ORDER BY r.id
+    SELECT r.id, r.line, r.digest
+    FROM chosen c JOIN autosched_records r ON r.id = c.id ORDER BY r.id
     """
 ).bindparams(bindparam("tasks", expanding=True), bindparam("machines", expanding=True))
 
@@ -92,8 +93,8 @@ def leading_rows(
     tasks: Collection[str],
     machines: Mapping[str, Target],
     target: Target,
-) -> Sequence[tuple[int, str]]:
-    """Numbers and lines of the records that tell the best of some tasks.
+) -> Sequence[RecordRow]:
+    """The records that tell the best of some tasks.
 
     Args:
         connection: to the store.
@@ -109,13 +110,13 @@ def leading_rows(
     for task, known in there.items():
         chosen = _nearest({key: machines[key] for key in known if key in machines}, target)
         together.setdefault(chosen, []).append(task)
-    rows: dict[int, str] = {}
+    rows: dict[int, RecordRow] = {}
     for chosen, group in together.items():
         given: dict[str, Any] = {"tasks": group, "machines": list(chosen)}
         limits = {"fastest": _FASTEST, "finals": _LAST_FINALS}
         found = connection.execute(_LEADERS, given | limits)
-        rows |= {number: text_of(line) for number, line in found}
-    return sorted(rows.items())
+        rows |= {row.id: (row.id, text_of(row.line), row.digest) for row in found}
+    return [rows[number] for number in sorted(rows)]
 
 
 def machines_of(headers: Mapping[str, Target], connection: Connection) -> dict[str, Target]:

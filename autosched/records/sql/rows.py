@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from autosched.measure.result import Timing
@@ -22,6 +22,9 @@ from autosched.records.title import Title, read_title, title_line
 from sketch.target.target import Target
 
 Row = dict[str, Any]
+RecordRow = tuple[int, str, bytes]
+"""Number, line and digest."""
+_PLACE = ("task", "machine", "variant", "state")
 _DIGEST_BYTES = 16
 # What fits a signed integer of eight bytes.
 _CANDIDATE_BYTES = 8
@@ -60,8 +63,9 @@ def rows_of(records: Iterable[Record]) -> Rows:
         machine = found.sessions[session["header"]]["machine"]
         row = _record_row(record, trial, machine)
         found.records.append(row)
-        place = {name: row[name] or "" for name in ("task", "machine", "variant", "state")}
-        found.places.setdefault(tuple(place.values()), place)
+        place = record.task, machine, record.variant, row["state"] or ""
+        if place not in found.places:
+            found.places[place] = dict(zip(_PLACE, place, strict=True))
     return found
 
 
@@ -77,7 +81,7 @@ def _record_row(record: Record, trial: Mapping[str, Any], machine: str) -> Row:
     program = hashlib.sha256(encoded([trial["sketch"], trial["values"]])).digest()
     errors = () if timing is None else timing.variant_errors
     return {
-        "digest": hashlib.sha256(line).digest()[:_DIGEST_BYTES],
+        "digest": _digest(line),
         "task": record.task,
         "machine": machine,
         "variant": record.variant,
@@ -89,6 +93,10 @@ def _record_row(record: Record, trial: Mapping[str, Any], machine: str) -> Row:
         "variant_error": max(errors, default=None),
         "line": line.decode(),
     }
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.sha256(line).digest()[:_DIGEST_BYTES]
 
 
 def _text(line: Mapping[str, Any]) -> str:
@@ -119,7 +127,7 @@ class RowReader:
         for key, line in rows:
             place = f"{self.where}: header {key}"
             try:
-                header = read_header(decode_line(text_of(line).encode(), place), place)
+                header = read_header(decode_line(text_of(line).encode(), place), place, True)
                 self._headers[header.key] = header
             except NewerSchemaError:
                 raise
@@ -148,21 +156,19 @@ class RowReader:
             if "target" in header.values
         }
 
-    def records(self, rows: Iterable[tuple[int, str]]) -> None:
-        """Numbers and lines of records."""
-        for number, line in rows:
-            place = f"{self.where}: record {number}"
+    def records(self, rows: Iterable[RecordRow]) -> None:
+        """Rows of records."""
+        for number, text, digest in rows:
+            place, line = f"{self.where}: record {number}", text_of(text).encode()
             try:
-                record = read_trial(
-                    decode_line(text_of(line).encode(), place), self._headers, place
-                )
+                value, intact = decode_line(line, place), digest == _digest(line)
+                record = read_trial(value, self._headers, place, self._titles, intact)
             except NewerSchemaError:
                 raise
             except RecordError as error:
                 self._skip(place, error)
                 continue
-            title = self._titles.get(record.task)
-            self._records.append(record if title is None else replace(record, title=title))
+            self._records.append(record)
 
     def found(self) -> RecordSet:
         """All that could be read."""

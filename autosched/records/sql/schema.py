@@ -14,10 +14,8 @@ from autosched.records.sql.tables import VERSION_TABLE
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-SCHEMAS: Final = ("1", "2")
+SCHEMAS: Final = ("1", "2", "3")
 """All there were, the present one last; the names of the migrations that lead to them."""
-# Of PostgreSQL's advisory locks: any number that nobody else in a database takes.
-_LOCK: Final = 0x6175746F
 
 
 def schema_of(connection: Connection) -> str | None:
@@ -55,7 +53,7 @@ def check_schema_of(connection: Connection, where: str) -> bool:
 
 
 def upgrade(connection: Connection, where: str) -> None:
-    """Make the tables, or bring them to the schema of this release; who comes second waits.
+    """Make the tables, or bring them to the schema of this release, on a connection that writes.
 
     Raises:
         RecordError: see ``check_schema_of``.
@@ -63,8 +61,6 @@ def upgrade(connection: Connection, where: str) -> None:
     from alembic import command
     from alembic.config import Config
 
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     found = schema_of(connection)
     if found not in SCHEMAS:
         check_schema_of(connection, where)

@@ -7,18 +7,17 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from autosched.records.errors import RecordError
 from autosched.records.reading import RecordSet
 from autosched.records.sql.connections import connection_to, file_of
 from autosched.records.sql.failures import told_as_records
+from autosched.records.sql.insert import insert_rows
 from autosched.records.sql.leaders import leading_rows, machines_of
-from autosched.records.sql.rows import RowReader, Rows, rows_of
+from autosched.records.sql.rows import RowReader, rows_of
 from autosched.records.sql.schema import check_schema_of, upgrade
 from autosched.records.sql.tables import PLACES, RECORDS, SESSIONS, SKETCHES, TITLES
 from autosched.records.sql.unsaved import kept_aside
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from autosched.records.record import Record
     from sketch.target.target import Target
 
-_INSERTS: Final = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 # Rows that are fetched at a time: a store may be larger than memory is.
 _FETCHED: Final = 10_000
 # Records that are added in one transaction: other writers wait for it.
@@ -71,7 +69,7 @@ class DatabaseStore:
         while batch := list(islice(rest, _ADDED)):
             rows = rows_of(batch)
             with self._written(f"cannot take {len(batch)} records") as connection:
-                added += _insert(connection, rows)
+                added += insert_rows(connection, rows)
         return added
 
     def upgrade(self) -> None:
@@ -110,7 +108,7 @@ class DatabaseStore:
             elif gone:
                 named = delete(RECORDS).where(RECORDS.c.digest == bindparam("gone"))
                 connection.execute(named, [{"gone": digest} for digest in sorted(gone)])
-            _insert(connection, rows)
+            insert_rows(connection, rows)
 
     def state(self) -> str:
         last = select(RECORDS.c.id, RECORDS.c.digest).order_by(RECORDS.c.id.desc()).limit(1)
@@ -150,26 +148,6 @@ class DatabaseStore:
                 yield connection
 
 
-def _insert(connection: Connection, rows: Rows) -> int:
-    """How many records are new; what is there already stays: headers of others, and records."""
-    _add(connection, SESSIONS, rows.sessions.values())
-    _add(connection, SKETCHES, rows.sketches.values())
-    _add(connection, TITLES, rows.titles.values())
-    _add(connection, PLACES, rows.places.values())
-    return _add(connection, RECORDS, rows.records)
-
-
-def _add(connection: Connection, table: Table, rows: Iterable[dict[str, Any]]) -> int:
-    keys = table.primary_key.columns.keys()
-    # Every writer in the same order: two writers cannot block each other.
-    ordered = sorted(rows, key=itemgetter(*keys)) if table is not RECORDS else list(rows)
-    if not ordered:
-        return 0
-    insert = _INSERTS[connection.dialect.name](table).on_conflict_do_nothing()
-    told = insert.execution_options(preserve_rowcount=True)
-    return int(connection.execute(told, ordered).rowcount)
-
-
 def _read(connection: Connection, reader: RowReader, tasks: Collection[str] | None) -> RecordSet:
     def of_tasks(query: Select[Any], table: Table) -> Select[Any]:
         return query if tasks is None else query.where(table.c.task.in_(list(tasks)))
@@ -178,7 +156,9 @@ def _read(connection: Connection, reader: RowReader, tasks: Collection[str] | No
     found = of_tasks(select(SKETCHES.c.key, SKETCHES.c.line), SKETCHES)
     reader.headers(connection.execute(found))
     reader.titles(connection.execute(of_tasks(select(TITLES.c.task, TITLES.c.line), TITLES)))
-    query = of_tasks(select(RECORDS.c.id, RECORDS.c.line), RECORDS).order_by(RECORDS.c.id)
+    query = of_tasks(select(RECORDS.c.id, RECORDS.c.line, RECORDS.c.digest), RECORDS).order_by(
+        RECORDS.c.id
+    )
     reader.records(connection.execute(query.execution_options(yield_per=_FETCHED)))
     return reader.found()
 
@@ -189,7 +169,7 @@ def _read_best(
     reader.headers(connection.execute(select(SESSIONS.c.key, SESSIONS.c.line)))
     machines = machines_of(reader.targets(), connection)
     rows = leading_rows(connection, tasks, machines, target)
-    keys = {match[1] for _, line in rows if (match := _SKETCH.search(line)) is not None}
+    keys = {match[1] for _, line, _ in rows if (match := _SKETCH.search(line)) is not None}
     found = select(SKETCHES.c.key, SKETCHES.c.line).where(SKETCHES.c.key.in_(sorted(keys)))
     reader.headers(connection.execute(found))
     titles = select(TITLES.c.task, TITLES.c.line).where(TITLES.c.task.in_(list(tasks)))

@@ -83,10 +83,18 @@ RECORDS: Final = Table(
     UniqueConstraint("digest", name=f"{PREFIX}records_digest"),
     Index(f"{PREFIX}records_task", "task", "id"),
     Index(
-        f"{PREFIX}records_fastest", "task", "machine", "variant", "state", "phase", "seconds", "id"
+        f"{PREFIX}records_fastest",
+        "task",
+        "machine",
+        "variant",
+        "state",
+        "phase",
+        "seconds",
+        "id",
+        "candidate",
     ),
-    Index(f"{PREFIX}records_candidate", "candidate"),
-    _part("final", "task", "machine", "id", where="phase = 'final'"),
+    Index(f"{PREFIX}records_candidate", "task", "candidate", "machine", "id"),
+    _part("final", "task", "machine", "id", "state", "candidate", where="phase = 'final'"),
     _part("error", "task", "variant", "error", where="error IS NOT NULL"),
     _part("variant_error", "task", "variant", "variant_error", where="variant_error IS NOT NULL"),
 )

@@ -181,14 +181,14 @@ KILLED = """
     from autosched.records.sql import store as module
     from autosched.records.store import open_store
     from tests.unit.autosched.records.sql.test_database_store import numbered
-    insert = module._insert
+    insert = module.insert_rows
     def and_wait(connection, rows):
         added = insert(connection, rows)
         if len(rows.records) == 3:
             print("inserted", flush=True)
             sys.stdin.read()
         return added
-    module._insert = and_wait
+    module.insert_rows = and_wait
     store = open_store(sys.argv[1])
     store.append(numbered(2))
     store.append(numbered(3, 2))
@@ -284,7 +284,7 @@ def test_where_no_file_can_be_written_the_error_stays_what_it_was(url, monkeypat
     def full(*_):
         raise RecordError("the disk is full")
 
-    monkeypatch.setattr(module, "_insert", full)
+    monkeypatch.setattr(module, "insert_rows", full)
     with pytest.raises(RecordError) as caught:
         store.append(numbered(1))
     assert str(caught.value) == "the disk is full"

@@ -18,7 +18,7 @@ from autosched.records.record import Record
 from autosched.records.sql import schema
 from autosched.records.sql.connections import connection_to
 from autosched.records.sql.rows import rows_of
-from autosched.records.sql.tables import RECORDS, SESSIONS, SKETCHES
+from autosched.records.sql.tables import PLACES, RECORDS, SESSIONS, SKETCHES
 from autosched.records.store import open_store
 from autosched.records.title import Title
 from sketch.target.target import Target
@@ -97,8 +97,8 @@ def test_a_database_of_others_is_not_replaced(tmp_path, files, capsys):
     assert RecordLog(tmp_path / "small" / "store.jsonl").read().records == prune(LOG, 1)
 
 
-def older(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database as the first release with databases left it."""
+def older(url: str, before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database as the last release with the schema ``before`` left it."""
     from alembic import command
     from sqlalchemy import insert
 
@@ -106,26 +106,28 @@ def older(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(url)
     with connection_to(store._url, writes=True) as connection, monkeypatch.context() as patch:
         real = command.upgrade
-        patch.setattr(command, "upgrade", lambda config, _: real(config, "1"))
+        patch.setattr(command, "upgrade", lambda config, _: real(config, before))
         schema.upgrade(connection, url)
         for table, some in (
             (SESSIONS, list(rows.sessions.values())),
             (SKETCHES, list(rows.sketches.values())),
             (RECORDS, rows.records),
+            *([] if before == "1" else [(PLACES, list(rows.places.values()))]),
         ):
             connection.execute(insert(table), some)
 
 
-def test_older_tables_are_upgraded_when_that_is_asked_for(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("before", schema.SCHEMAS[:-1])
+def test_older_tables_are_upgraded_when_that_is_asked_for(before, tmp_path, capsys, monkeypatch):
     url = f"sqlite:///{tmp_path}/old.db"
-    older(url, monkeypatch)
+    older(url, before, monkeypatch)
     assert main(["records", "stats", url]) == 1
-    assert "has schema 1, this release needs 2" in capsys.readouterr().err
+    assert f"has schema {before}, this release needs 3" in capsys.readouterr().err
     assert main(["records", "upgrade", url]) == 0
     assert main(["records", "upgrade", url]) == 0
     store = open_store(url)
     assert store.read().records == (*LOG, FAILED)
-    assert store.read_best((LOG[0].task,), HERE).records == LOG
+    assert store.read_best((LOG[0].task,), HERE).records == LOG[-4:]
     assert main(["records", "upgrade", str(tmp_path / "log.jsonl")]) == 1
     assert main(["records", "upgrade", f"sqlite:///{tmp_path}/none.db"]) == 1
 
