@@ -236,9 +236,14 @@ def read_trial(
     titles: Mapping[str, Title] = MappingProxyType({}),
     intact: bool = False,
 ) -> Record:
-    """The record of a trial, with what its headers say, and the title of its task.
+    """The record of a trial, with what its headers say.
 
-    ``intact``: as in ``check_schema``.
+    Args:
+        data: the JSON value of its line.
+        headers: of the log, by key.
+        where: of the line, for messages.
+        titles: of tasks, by key.
+        intact: as in ``check_schema``.
 
     Raises:
         MissingHeaderError: a header is not among ``headers``.
