@@ -2,13 +2,14 @@
 
     for ow in 0..56 step 14:                        for ow in 0..56 step 14:
       for kw in 0..3:                                 branch ow
-        for r in 0..14 unrolled:              ->        0..0:   for kw in 0..3 unrolled: ...
+        for r in 0..14 unrolled:              ->        0..0:   acc[r] += ...; for kw in 1..3: ...
           acc[r] += ...  if 0 <= ow+r+kw-1 < 56         14..28: for kw in 0..3: acc[r] += ...
-                                                        42..42: for kw in 0..3 unrolled: ...
+                                                        42..42: for kw in 0..2: ...; acc[r] += ...
 
 Where all instances of a statement are inside, the copy has no predicate.  At the edges the short
 reduce loops that a predicate depends on are unrolled, so that every instance is decided and taps
-outside vanish.  A tail tile is the copy in which rows are missing.
+outside vanish; trips without such taps are a loop again (``edge_loops``).  A tail tile is the copy
+in which rows are missing.
 
 The unit that is copied is the largest part of the nest without a serial spatial loop and without a
 private buffer of its own: filling a register tile, reducing into it and writing it back are three
@@ -20,9 +21,11 @@ their own: straight-line code elsewhere, such as a Winograd transform, takes not
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from codegen.passes.affine import Ranges, constant, decide, loop_range, variables
+from codegen.passes.edge_loops import roll_inside
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
 from codegen.passes.simplify import simplify_nodes
 from sketch.lang.rewrite import reused
@@ -98,7 +101,7 @@ class _Specializer:
         """Copies of one unit, nested by the variables that decide its predicates."""
         groups = _groups(_undecided(node, outer), outer)
         if not groups:
-            return _roll_undecided((node,), outer)
+            return _roll((node,), outer, frozenset())
         size = instructions((node,))
         if _has_reduce_loop(node):
             body, now = self._copied(node, groups, outer, self.reductions)
@@ -106,7 +109,7 @@ class _Specializer:
         else:
             body, now = self._copied(node, groups, outer, self.others + size)
             self.others -= now - size
-        return _roll_undecided(body, outer)
+        return _roll(body, outer, _dynamic_inside(node))
 
     def _copied(
         self, node: Node, groups: list[tuple[LoopVar, ...]], outer: Outer, most: int
@@ -290,9 +293,9 @@ def _unroll_reductions(
     )
 
 
-def _roll_undecided(nodes: Nodes, outer: Outer) -> Nodes:
+def _roll(nodes: Nodes, outer: Outer, rolled: AbstractSet[LoopVar]) -> Nodes:
     """Roll up unrolled reduce loops in copies whose predicates stay dynamic: the masks of many
-    unrolled iterations do not fit the registers.
+    unrolled iterations do not fit the registers.  In other copies, what is inside.
     """
     new: list[Node] = []
     for node in nodes:
@@ -300,24 +303,28 @@ def _roll_undecided(nodes: Nodes, outer: Outer) -> Nodes:
             cases = tuple(
                 replace(
                     case,
-                    body=_roll_undecided(
-                        case.body, _narrowed(outer, node.var, case.low, case.high)
-                    ),
+                    body=_roll(case.body, _narrowed(outer, node.var, case.low, case.high), rolled),
                 )
                 for case in node.cases
             )
             new.append(Branch(node.var, cases))
             continue
-        dynamic = [p for p in _undecided(node, outer) if variables(p.index) & _moving(node, outer)]
-        rolled = {var for p in dynamic for var in variables(p.index)}
-        new.append(_reroll(node, rolled, longest=0) if dynamic else node)
+        undecided = _undecided(node, outer)
+        dynamic = [p for p in undecided if variables(p.index) & _moving(node, outer)]
+        if dynamic:
+            masked = {var for p in dynamic for var in variables(p.index)}
+            node = _reroll(node, masked, longest=0)
+        new.extend(roll_inside((node,), rolled, undecided, _ranges(node, outer)))
     return tuple(new)
+
+
+def _dynamic_inside(node: Node) -> set[LoopVar]:
+    return {n.var for n in walk((node,)) if isinstance(n, Loop) and is_dynamic(n)}
 
 
 def _moving(node: Node, outer: Outer) -> set[LoopVar]:
     """Variables that have several values at run time, around and inside a unit."""
-    inside = {n.var for n in walk((node,)) if isinstance(n, Loop) and is_dynamic(n)}
-    return inside | {var for var, known in outer.items() if known.low < known.high}
+    return _dynamic_inside(node) | {var for var, known in outer.items() if known.low < known.high}
 
 
 def _reroll(node: Node, wanted: set[LoopVar], longest: int) -> Node:

@@ -368,7 +368,7 @@ def test_conv_loop_does_not_spill() -> None:
     # A longer sum is one of blocks, and waits in memory for the next one.
     text = emit(conv(28, 14, 32, tile=(1, 14), vectors=2), target, "k").text
     lines = emit_assembly(text, target).splitlines()
-    assert sum("vfmadd" in line for line in lines) >= 28 * 4
+    assert sum("vfmadd" in line for line in lines) >= 28 * 3
     assert not [line for line in lines if "zmm" in line and "rsp" in line]
 
 

@@ -184,7 +184,7 @@ def alone(store: Store, around: tuple[Loop, ...]) -> Node:
 
 
 def test_edges_unroll_as_far_as_the_target_says() -> None:
-    nest = clip(simplify(conv(20, 3, 4, tile=(2, 4), lanes=4)))
+    nest = clip(simplify(conv(20, 3, 4, kernel=5, pad=2, tile=(2, 4), lanes=4)))
 
     def unrolled(limits: CodeLimits) -> int:
         after = specialize(nest, replace(TARGET, instruction_budget=100000, code=limits))
@@ -192,6 +192,18 @@ def test_edges_unroll_as_far_as_the_target_says() -> None:
         return sum(p.kind is LoopKind.UNROLLED and p.axis_kind == "reduce" for p in loops)
 
     assert unrolled(CodeLimits(edge_unroll_trips=2)) < unrolled(CodeLimits())
+
+
+def test_trips_inside_are_no_straight_line_code_at_an_edge() -> None:
+    """The first and the last tile of a row lack a tap each; the two others are a loop."""
+    nest = clip(simplify(conv(12, 3, 4, tile=(1, 4), lanes=4)))
+    after = specialize(nest, replace(TARGET, instruction_budget=100000))
+    taps = [n for n in walk(after.roots) if isinstance(n, Loop) and n.var.name == "kw"]
+    assert [(int(n.extent), n.kind) for n in taps] == [
+        (2, LoopKind.SERIAL),
+        (3, LoopKind.SERIAL),
+        (2, LoopKind.SERIAL),
+    ]
 
 
 def test_legalize_refuses_gpu_loops() -> None:
