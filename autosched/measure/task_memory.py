@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final
 
@@ -24,6 +24,8 @@ from sketch.target.target import Target
 
 # Bytes of packed constants that are kept for the next candidate that packs the same way.
 _PACKED_BYTES: Final = 256 << 20
+# Bytes of what constants are made from, once it has been computed.
+_COMPUTED_BYTES: Final = 128 << 20
 # A few small constants need no more copies: what is left in L2 is a negligible part of the work.
 _MOST_COPIES: Final = 64
 
@@ -37,6 +39,7 @@ class TaskMemory:
         inputs: one array per placeholder, by name, in the placeholder's shape; aligned.
         copies: how many copies of every constant are kept (see ``copies_beyond_l2``).
         packed: copies of constants by (name, preparation), oldest first.
+        computed: constants that are more than packed, by (name, what is computed), oldest first.
         outputs: by (name, dtype, shape).
         empty: makes arrays.
         period: the numbers of constants repeat after so many; None: they do not.
@@ -47,6 +50,7 @@ class TaskMemory:
     reference: Reference | Failure
     copies: int = 1
     packed: dict[tuple[str, str], tuple[Array, ...]] = field(default_factory=dict)
+    computed: dict[tuple[str, str], Array] = field(default_factory=dict)
     outputs: dict[tuple[str, str, tuple[int, ...]], Array] = field(default_factory=dict)
     empty: Allocator = aligned_empty
     period: int | None = None
@@ -60,7 +64,11 @@ class TaskMemory:
     def nbytes(self) -> int:
         """Of all arrays."""
         arrays = [*self.inputs.values(), *self.outputs.values()]
-        return sum(array.nbytes for array in arrays) + self._packed_bytes
+        return sum(array.nbytes for array in arrays) + self._packed_bytes + self._computed_bytes
+
+    @property
+    def _computed_bytes(self) -> int:
+        return sum(array.nbytes for array in self.computed.values())
 
     @property
     def _packed_bytes(self) -> int:
@@ -96,15 +104,27 @@ class TaskMemory:
         if key not in self.packed:
             plain = self.inputs[name]
             self._make_room(plain.nbytes * self.copies)
-            ordered = (
-                plain
-                if preparation is None
-                else preparation.ordered(plain, self.empty, self.period)
-            )
-            first = aligned_copy(ordered, self.empty)
+            first = aligned_copy(self._ordered(name, preparation), self.empty)
             others = (aligned_copy(first, self.empty) for _ in range(self.copies - 1))
             self.packed[key] = (first, *others)
         return self.packed[key]
+
+    def _ordered(self, name: str, preparation: Preparation | None) -> Array:
+        """A constant in memory order; what is computed of it is kept for other ways to pack it."""
+        plain = self.inputs[name]
+        if preparation is None:
+            return plain
+        computed, packing = preparation.prepared, preparation.packing
+        if computed is None or packing is None:
+            return preparation.ordered(plain, self.empty, self.period)
+        key = (name, computed.key)
+        if key not in self.computed:
+            whole = replace(preparation, packing=None)
+            made = whole.ordered(plain, self.empty, self.period)
+            while self.computed and self._computed_bytes + made.nbytes > _COMPUTED_BYTES:
+                del self.computed[next(iter(self.computed))]
+            self.computed[key] = made
+        return packing.ordered(self.computed[key])
 
     def _make_room(self, size: int) -> None:
         kept = self._packed_bytes

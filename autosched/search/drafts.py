@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.search.neighbours import neighbours
-from autosched.search.sampling import keep_feasible, sample_feasible
+from autosched.search.sampling import sample_feasible
 from autosched.search.space_options import SpaceOptions
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
+from sketch.population.feasible import feasible
 from sketch.population.population import Population, concat
 from sketch.schedule.sketch import Sketch
 
@@ -129,16 +130,19 @@ def _stepped(found: Sequence[_Found], options: SpaceOptions) -> list[_Found]:
     """The best neighbour of each row that has a better one."""
     from costmodel.extract import draft_seconds
 
-    near = [keep_feasible(neighbours(Candidate(row.sketch, row.row(0)))) for row, _ in found]
-    pool = concat(near)
-    if not pool.count:
+    near = [neighbours(Candidate(row.sketch, row.row(0))) for row, _ in found]
+    owners = np.repeat(np.arange(len(near)), [rows.count for rows in near])
+    every = concat(near)
+    fits = np.flatnonzero(feasible(every.sketch, every.columns()) if every.count else [])
+    if not len(fits):
         return []
+    pool, owners = every.take(fits), owners[fits]
     seconds = draft_seconds(pool)
-    ends = np.cumsum([rows.count for rows in near])
     better: list[_Found] = []
-    for rows, end, (_, before) in zip(near, ends.tolist(), found, strict=True):
-        own = seconds[end - rows.count : end]
-        if rows.count:
+    for n, (_, before) in enumerate(found):
+        places = np.flatnonzero(owners == n)
+        if len(places):
+            rows, own = pool.take(places), seconds[places]
             least = int(np.lexsort((rows.keys(), np.round(np.log(own), 6)))[0])
             if own[least] <= before * (1 - options.least_gain):
                 better.append((rows.take(np.array([least])), float(own[least])))

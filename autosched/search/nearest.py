@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -95,18 +96,19 @@ def _in_order(task: TaskSpec, bests: Iterable[Record]) -> list[Record]:
 
 def _apart(one: Title, other: Title) -> float:
     """Doublings between the extents of two tasks; infinite where their arrays differ in rank."""
-    mine, theirs = _extents(one), _extents(other)
+    mine, theirs = _extents(one.text), _extents(other.text)
     if [len(shape) for shape in mine] != [len(shape) for shape in theirs]:
         return math.inf
     pairs = zip(chain.from_iterable(mine), chain.from_iterable(theirs), strict=True)
     return sum(abs(math.log2(a) - math.log2(b)) for a, b in pairs)
 
 
-def _extents(title: Title) -> list[list[int]]:
+@lru_cache(maxsize=4096)
+def _extents(title: str) -> tuple[tuple[int, ...], ...]:
     """Of the arrays, which follow the name."""
-    arrays = _ARRAYS.search(title.text)
+    arrays = _ARRAYS.search(title)
     shapes = _SHAPE.findall(arrays[0]) if arrays is not None else ()
-    return [[max(1, int(n)) for n in re.findall(r"\d+", shape)] for shape in shapes]
+    return tuple([tuple([max(1, int(n)) for n in re.findall(r"\d+", shape)]) for shape in shapes])
 
 
 def rescaled(
@@ -118,10 +120,12 @@ def rescaled(
     """
     try:
         there = record.candidate(task.variant(record.variant).dag, task.target)
-        row = _nearest_row(there, known.get(there.sketch.key, there.sketch))
+        own = known.get(there.sketch.key)
+        row = _nearest_row(there, own or there.sketch)
         if row.count:
             candidate = Candidate(row.sketch, row.row(0))
-            verify(lower(row.sketch, dict(candidate.values)))
+            if own is None:  # the log's own steps: those of the task's rules fit whatever the row
+                verify(lower(row.sketch, dict(candidate.values)))
             return candidate
     except Exception:  # the boundary to what a log holds: it was no promise that it fits
         return None

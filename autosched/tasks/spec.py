@@ -107,9 +107,9 @@ class TaskSpec:
 
         Raises TaskError when there is none.
         """
-        for variant in (*self.variants, *self._retired):
-            if variant.name == name:
-                return variant
+        found = _named(name, self.variants) or _named(name, self._retired)
+        if found is not None:
+            return found
         known = ", ".join(variant.name for variant in self.variants)
         raise TaskError(f"there is no variant {name!r}", f"task {self.name}", f"known: {known}")
 
@@ -137,6 +137,10 @@ class TaskSpec:
         shapes = ", ".join("x".join(map(str, array.shape)) for array in self.dag.output_arrays)
         names = "/".join(variant.name for variant in self.variants)
         return f"{self.name} [{shapes}] {self.flops / 1e6:.4g} MFLOP ({names})"
+
+
+def _named(name: str, variants: Sequence[Variant]) -> Variant | None:
+    return next((variant for variant in variants if variant.name == name), None)
 
 
 def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:

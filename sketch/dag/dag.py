@@ -159,10 +159,14 @@ class ComputeDAG:
         raise ExpressionError(f"there is no stage {name!r}", hint=f"stages: {known}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickled stage by stage: a chain of a thousand stages is no nest of a thousand objects."""
+        """Pickled stage by stage: a chain of a thousand stages is no nest of a thousand objects.
+
+        A key that is known goes along: to find it takes as long as to read all the rest.
+        """
         inputs = tuple(tensor.op for tensor in self.inputs)
         outputs = tuple((tensor.op.name, tensor.output) for tensor in self.outputs)
-        return _joined, (inputs, tuple(_apart(op) for op in self.stages), outputs)
+        stages = tuple(_apart(op) for op in self.stages)
+        return _joined, (inputs, stages, outputs, self.__dict__.get("key"))
 
 
 def _apart(op: Compute) -> Compute:
@@ -182,8 +186,9 @@ def _joined(
     inputs: tuple[Placeholder, ...],
     stages: tuple[Compute, ...],
     outputs: tuple[tuple[str, int], ...],
+    key: str | None,
 ) -> ComputeDAG:
-    """The program whose stages were taken apart."""
+    """The program whose stages were taken apart; ``key``: its key, where it was known."""
     made: dict[str, Operation] = {op.name: op for op in inputs}
 
     def actual(load: Load) -> Load:
@@ -191,7 +196,10 @@ def _joined(
 
     for op in stages:
         made[op.name] = _with_loads(op, actual)
-    return ComputeDAG([Tensor(made[name], output) for name, output in outputs])
+    dag = ComputeDAG([Tensor(made[name], output) for name, output in outputs])
+    if key is not None:
+        dag.__dict__["key"] = key
+    return dag
 
 
 def _with_loads(op: Compute, change: Callable[[Load], Load]) -> Compute:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from functools import lru_cache
 from math import prod
 from typing import Final
 
@@ -87,6 +88,7 @@ def lanes_for(axis: Axis, op: Compute, target: Target) -> int:
     return min(target.lanes(lane_bytes(op)), axis.extent)
 
 
+@lru_cache(maxsize=4096)  # asked for again and again by all rules of all sketches
 def batch_positions(op: Compute, least: int = _LEAST_TILED) -> frozenset[int]:
     """Positions of the axes that every operand of a reduction depends on, so that tiling them
     reuses nothing, where the other axes leave ``least`` elements to tile.

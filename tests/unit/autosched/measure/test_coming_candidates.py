@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from autosched.measure import task_memory
 from autosched.measure.inputs import random_inputs
@@ -18,9 +20,10 @@ from autosched.measure.timing_worker import TimingWorker
 from codegen.host import host_target
 from codegen.kernel import Argument
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.prepared import LinearMap
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
-from sketch.lower.packing import preparations
+from sketch.lower.packing import Packing, Preparation, preparations
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 
@@ -58,6 +61,28 @@ def test_what_was_made_is_what_a_kernel_gets() -> None:
     assert packing is not None and len(made) == 2
     got = memory.input(Argument("B", "float32", packing.shape, "constant"), WANTED["B"])
     assert got is made and list(memory.packed) == [before]
+
+
+def test_what_is_computed_of_a_constant_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(1).integers(-2, 3, (3, 40)).tolist()
+    filters = LinearMap((40, 56), tuple(map(tuple, rows)))
+    memory = TaskMemory(DAG, random_inputs(DAG, 0), NOTHING)
+    computed: list[int] = []
+    apply = LinearMap.apply
+
+    def noted(self: LinearMap, *arguments: Any) -> NDArray[Any]:
+        computed.append(1)
+        return apply(self, *arguments)
+
+    monkeypatch.setattr(LinearMap, "apply", noted)
+    ways = [Preparation(filters, Packing(filters.result_shape, 1, width)) for width in (16, 24)]
+    for way in ways:
+        assert way.packing is not None
+        argument = Argument("B", "float32", way.packing.shape, "constant")
+        (made,) = memory.input(argument, way)
+        np.testing.assert_array_equal(made.reshape(-1), way.apply(memory.inputs["B"]).reshape(-1))
+    assert len(computed) == 1 + len(ways), "once for the memory, once for each comparison"
+    assert memory.nbytes > sum(array.nbytes for (array,) in memory.packed.values())
 
 
 def test_what_cannot_be_made_is_left_to_whoever_loads_it() -> None:

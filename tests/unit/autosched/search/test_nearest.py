@@ -22,6 +22,7 @@ from autosched.task import Task
 from autosched.tasks.candidate import Candidate
 from autosched.zoo import build
 from benchmarks.best_schedules import packed
+from sketch.nest.loopnest import LoopNest
 from sketch.population.recorded_range import check_row
 from tests.support.targets import AVX512, SMALL
 from tests.support.workloads import conv2d_relu, max_pool
@@ -74,6 +75,17 @@ def test_sketches_that_are_there_are_used() -> None:
     keys = [sketch.key for sketch in sketches]
     there = [c for c in found if c.sketch.key in keys]
     assert there and all(c.sketch is sketches[keys.index(c.sketch.key)] for c in there)
+
+
+def test_rows_of_sketches_that_are_there_need_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, bests = conv(192), measured(conv(128), 3)
+    sketches = space_of(task).sketches
+    found = nearest(task, bests, 3, sketches)
+    own = [c.key for c in found if any(c.sketch is sketch for sketch in sketches)]
+    seen: list[LoopNest] = []
+    monkeypatch.setattr("autosched.search.nearest.verify", seen.append)
+    assert [c.key for c in nearest(task, bests, 3, sketches)] == [c.key for c in found]
+    assert own and len(seen) == len(found) - len(own)
 
 
 def test_this_machine_comes_before_others() -> None:

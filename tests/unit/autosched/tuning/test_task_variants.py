@@ -117,6 +117,8 @@ def test_the_best_variant_of_a_log_runs_with_its_constants_prepared(tmp_path) ->
 
 def test_variants_that_are_no_longer_searched_are_known_by_name() -> None:
     task = Task(program(), SMALL)
+    assert task.variant(task.variants[-1].name) is task.variants[-1]
+    assert "_retired" not in task.__dict__, "they are made for those who ask for one"
     assert task.variant("winograd").dag.key not in {variant.dag.key for variant in task.variants}
     ours = Task({"mine": program()}, SMALL)
     with pytest.raises(TaskError, match="no variant 'winograd'"):

@@ -198,6 +198,8 @@ def test_pickle_keeps_identity_and_key(name):
     dag.consumers(dag.stages[0])
     copy = pickle.loads(pickle.dumps(dag))
     assert copy.key == dag.key and str(copy) == str(dag)
+    again = pickle.loads(pickle.dumps(copy))
+    assert again.__dict__["key"] == ComputeDAG(again.outputs).key, "a known key goes along"
     assert copy.consumers(copy.inputs[0].op)[0] in copy.stages
     assert all(isinstance(axis, Axis) for op in copy.stages for axis in op.axes)
 
