@@ -47,17 +47,20 @@ class ComputeDAG:
     inputs: tuple[Tensor, ...] = field(init=False)
 
     def __init__(self, outputs: Sequence[Tensor]) -> None:
+        self._collect(outputs)
+        _check_length(self.stages)
+        _check_outputs(self.outputs)
+        _check_names(self)
+        for op in self.stages:
+            check_size(op)
+            check_reads(op)
+        check_stores(self.outputs, self.stages)
+
+    def _collect(self, outputs: Sequence[Tensor]) -> None:
         stages, inputs = collect(tuple(outputs))
         object.__setattr__(self, "outputs", tuple(outputs))
         object.__setattr__(self, "stages", stages)
         object.__setattr__(self, "inputs", inputs)
-        _check_length(stages)
-        _check_outputs(self.outputs)
-        _check_names(self)
-        for op in stages:
-            check_size(op)
-            check_reads(op)
-        check_stores(self.outputs, stages)
 
     def __str__(self) -> str:
         return print_dag(self)
@@ -188,7 +191,10 @@ def _joined(
     outputs: tuple[tuple[str, int], ...],
     key: str | None,
 ) -> ComputeDAG:
-    """The program whose stages were taken apart; ``key``: its key, where it was known."""
+    """The program whose stages were taken apart: it was checked before.
+
+    ``key``: its key, where it was known.
+    """
     made: dict[str, Operation] = {op.name: op for op in inputs}
 
     def actual(load: Load) -> Load:
@@ -196,7 +202,8 @@ def _joined(
 
     for op in stages:
         made[op.name] = _with_loads(op, actual)
-    dag = ComputeDAG([Tensor(made[name], output) for name, output in outputs])
+    dag = ComputeDAG.__new__(ComputeDAG)
+    dag._collect([Tensor(made[name], output) for name, output in outputs])
     if key is not None:
         dag.__dict__["key"] = key
     return dag

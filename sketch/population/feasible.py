@@ -231,8 +231,8 @@ def _record(
     def flags(columns: Sequence[Any]) -> list[Flags]:
         values = dict(zip(names, columns, strict=True))
         nest, parts = lower_by_root(sketch, values, outline)
-        every = (nest, *(parts[root] for root in roots))
-        return [judge(part, sketch.target) for part in every]
+        of_roots = [judge(parts[root], sketch.target) for root in roots]
+        return [of_roots[0] if len(roots) == 1 else judge(nest, sketch.target), *of_roots]
 
     tape = record(flags, len(names))
     return {root: tape.only([n]) for n, root in enumerate([None, *roots])}

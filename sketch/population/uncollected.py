@@ -12,7 +12,9 @@ def uncollected() -> Iterator[None]:
     """No garbage collection meanwhile, in the whole process.
 
     What is recorded of one sketch makes the collector look at everything that the process holds,
-    again and again, which takes longer than the recording.  Objects are freed by their counts.
+    again and again, which takes longer than the recording.  Objects are freed by their counts, and
+    those that are left at the end count as old: else the collector would look at all of them at
+    once.
     """
     if not gc.isenabled():
         yield
@@ -21,4 +23,7 @@ def uncollected() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # nobody else's objects are thawed
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()

@@ -28,3 +28,20 @@ def test_a_collector_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_is_left_is_old() -> None:
+    gc.collect()
+    with uncollected():
+        kept = [[n] for n in range(10_000)]
+    assert len(gc.get_objects(generation=0)) < len(kept) // 2
+
+
+def test_what_somebody_froze_stays_so() -> None:
+    gc.freeze()
+    try:
+        with uncollected():
+            pass
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
