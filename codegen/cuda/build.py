@@ -16,6 +16,7 @@ from codegen.cuda.passes.fetch import fetch_pieces
 from codegen.cuda.passes.gather_sums import gather_sums
 from codegen.cuda.passes.inject_vthread import inject_vthread
 from codegen.cuda.passes.keep_rows import keep_rows
+from codegen.cuda.passes.later_products import later_products
 from codegen.cuda.passes.line_rounds import rounds_along_lines
 from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.pipeline import pipeline_tiles
@@ -70,7 +71,7 @@ def device_functions(nest: LoopNest, target: Target) -> tuple[DeviceFunction, ..
     pipeline = partial(pipeline_tiles, asynchronous=copies_ahead(target))
     products = partial(warp_products, units=units_of(target))
     functions = bind_threads(prepare(nest))
-    passes = (vectorize, keep_rows, fetch_pieces, rounds_along_lines)
+    passes = (later_products, vectorize, keep_rows, fetch_pieces, rounds_along_lines)
     for run in (whole_tiles, tails_first, products, *passes, pipeline, insert_barriers):
         functions = tuple(map(run, functions))
     return functions

@@ -33,7 +33,7 @@ def compiled(
         TargetError: NVRTC is not installed, or does not know the architecture.
         CodegenError: NVRTC refuses the program.
     """
-    cache = cache or user_cache(CUBINS)
+    cache, arch = cache or user_cache(CUBINS), _with_units(source, arch)
     text = "\0".join((compiler_key(arch), source.text))
     name = f"{hashlib.sha256(text.encode()).hexdigest()}.cubin"
     with suppress(
@@ -45,6 +45,11 @@ def compiled(
         (cache.folder / name).unlink(missing_ok=True)
         cache.file(name, lambda path: path.write_bytes(_entry(cubin, resources)))
     return cubin, resources
+
+
+def _with_units(source: CudaSource, arch: str) -> str:
+    """The architecture whose code may have what only it has, where a program does."""
+    return f"{arch}a" if "wgmma_" in source.text else arch
 
 
 def recompiled(kernel: CudaKernel, arch: str) -> CudaKernel:

@@ -157,8 +157,8 @@ class Fetch:
 class Pipeline:
     """Tiles that are copied into shared memory some ahead of the one that is read.
 
-    In trip t tile t is waited for, a barrier passed, and tile t + ``depth`` - 1 begun: into the
-    memory of tile t - 1, which no thread reads behind the barrier.
+    In trip t tile t is waited for, a barrier passed, and tile t + ``ahead`` begun: into the memory
+    of the last tile that no thread reads behind the barrier, t - 1 - ``lag``.
 
     Attributes:
         bindings: the loops over tiles, decoded from the number of the tile.
@@ -169,6 +169,7 @@ class Pipeline:
         body: what reads them.
         staged: whether tile t + 1 goes through registers, as there are no asynchronous copies: it
             is read before tile t is, and begun in shared memory after that.
+        lag: tiles before t that may still be read while tile t is.
     """
 
     bindings: tuple[Binding, ...]
@@ -178,6 +179,12 @@ class Pipeline:
     later: tuple[Cooperative, ...]
     body: tuple[DeviceNode, ...] = field(repr=False)
     staged: bool = False
+    lag: int = 0
+
+    @property
+    def ahead(self) -> int:
+        """Tiles that are filled before the first one is read."""
+        return self.depth - 1 - self.lag
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,6 +227,44 @@ class Multiply:
     rhs_place: Affine
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MultiplyTiles:
+    """``acc += lhs * rhs`` on a tensor unit that reads shared memory, by the threads of four warps
+    together: begun here, done where they wait for it.
+
+    Attributes:
+        unit: the tensor unit.
+        acc, indices: the first of the results of a thread, private.
+        lhs, rhs: the first elements of the operands, rows of terms in shared memory.
+    """
+
+    unit: TensorUnit
+    acc: Buffer
+    indices: tuple[Index, ...]
+    lhs: BufferLoad
+    rhs: BufferLoad
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BeginProducts:
+    """Products that follow come after what the thread has done with their results, ``acc``."""
+
+    acc: Buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EndProducts:
+    """The products that were begun since the last one are a group."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitProducts:
+    """All but the last ``left`` groups are done; if that is all of them, ``acc`` has the results."""
+
+    acc: Buffer
+    left: int = 0
+
+
 DeviceNode = (
     Store
     | For
@@ -232,6 +277,10 @@ DeviceNode = (
     | Pipeline
     | LoadFragment
     | Multiply
+    | MultiplyTiles
+    | BeginProducts
+    | EndProducts
+    | WaitProducts
 )
 
 

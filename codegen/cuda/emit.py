@@ -10,24 +10,28 @@ from codegen.cuda.combine import CombineText
 from codegen.cuda.copies import CopyText
 from codegen.cuda.device import (
     Barrier,
+    BeginProducts,
     Combine,
     Cooperative,
     Declare,
     DeviceFunction,
     DeviceNode,
+    EndProducts,
     Fetch,
     For,
     LoadFragment,
     Move,
     Multiply,
+    MultiplyTiles,
     Pipeline,
+    WaitProducts,
     points,
 )
 from codegen.cuda.kernel import Launch
 from codegen.cuda.rounds import unrolling
 from codegen.cuda.running import RunningPlaces
 from codegen.cuda.scalars import C_TYPES
-from codegen.cuda.shared_memory import SharedMemory, tile_elements
+from codegen.cuda.shared_memory import SharedMemory, read_by_units, tile_elements
 from codegen.cuda.signature import globals_of, index_type
 from codegen.cuda.staging import Staging
 from sketch.nest.loopnest import Buffer, Scope, Store
@@ -53,7 +57,7 @@ class _Emitter(CopyText):
 
     def __init__(self, function: DeviceFunction, dynamic_bytes: int) -> None:
         super().__init__(function)
-        self._shared = SharedMemory(dynamic_bytes)
+        self._shared = SharedMemory(dynamic_bytes, read_by_units(function))
 
     def function(self, symbol: str) -> tuple[str, Launch]:
         function = self._function
@@ -101,22 +105,45 @@ class _Emitter(CopyText):
             case Declare(buffer):
                 self._declare(buffer, int(buffer.size))
             case Barrier():
-                self._line("__syncthreads();")
+                self._barrier()
             case Combine():
                 self._combine(node)
-            case Move() | LoadFragment() | Multiply():
-                self._registers(node)
+            case Move():
+                self._move(node)
+            case LoadFragment() | Multiply():
+                self._on_warp(node)
+            case MultiplyTiles() | BeginProducts() | EndProducts() | WaitProducts():
+                self._on_tiles(node)
             case Fetch():
                 self._fetch(node)
 
-    def _registers(self, node: Move | LoadFragment | Multiply) -> None:
+    def _on_warp(self, node: LoadFragment | Multiply) -> None:
         match node:
-            case Move():
-                self._move(node)
             case LoadFragment():
                 self._gather(node)
             case Multiply():
                 self._multiply(node)
+
+    def _on_tiles(
+        self, node: MultiplyTiles | BeginProducts | EndProducts | WaitProducts
+    ) -> None:
+        match node:
+            case MultiplyTiles():
+                self._multiply_tiles(node)
+            case BeginProducts(acc):
+                self._line(f"begin_products{self._results(acc)};")
+            case EndProducts():
+                self._line("commit_products();")
+            case WaitProducts(acc, left):
+                self._line(f"wait_products<{left}>();")
+                if not left:
+                    self._line(f"hold{self._results(acc)};")
+
+    def _barrier(self) -> None:
+        """Of all threads; what they have stored, tensor units may read behind it."""
+        if self._shared.of_units:
+            self._line("publish_stores();")
+        self._line("__syncthreads();")
 
     def _loop(self, node: For | Cooperative | Pipeline) -> None:
         match node:
@@ -158,8 +185,8 @@ class _Emitter(CopyText):
         running = RunningPlaces.of(node, self._function, self._names, self._expressions)
         self._lines += ["  " * self._depth + line for line in running.lines]
         self._running = running
-        self._line(unrolling(depth - 1, node.fetch))
-        self._line(f"for (index_t tile = 0; tile < {depth - 1}; ++tile) {{")
+        self._line(unrolling(node.ahead, node.fetch))
+        self._line(f"for (index_t tile = 0; tile < {node.ahead}; ++tile) {{")
         self._depth += 1
         self._line("const index_t slot = tile;")
         self._tile(node, "tile", node.fetch, ahead=None if node.staged else "")
@@ -168,10 +195,10 @@ class _Emitter(CopyText):
         self._advance(running)
         self._depth -= 1
         self._line("}")
-        self._line(f"index_t now = 0, free = {depth - 1};")
+        self._line(f"index_t now = 0, free = {node.ahead};")
         # one number ends the loop and the copies: tiles that are still to be begun
-        self._line(f"int left = {tiles - depth + 1};")
-        self._line(f"for (index_t tile = 0; left > {1 - depth}; ++tile, --left) {{")
+        self._line(f"int left = {tiles - node.ahead};")
+        self._line(f"for (index_t tile = 0; left > {-node.ahead}; ++tile, --left) {{")
         self._depth += 1
         if node.staged:
             self._staged(node)
@@ -179,10 +206,8 @@ class _Emitter(CopyText):
             self._asynchronous(node)
         self._advance(running)
         self._running = None
-        self._line("free = now;")
-        # without a comparison where the depth is a power of two
-        last = f"now + 1 & {depth - 1}" if depth & depth - 1 == 0 else ""
-        self._line(f"now = {last or f'now == {depth - 1} ? 0 : now + 1'};")
+        self._line(f"free = {_next('free', depth) if node.lag else 'now'};")
+        self._line(f"now = {_next('now', depth)};")
         self._depth -= 1
         self._line("}")
 
@@ -191,9 +216,8 @@ class _Emitter(CopyText):
 
     def _asynchronous(self, node: Pipeline) -> None:
         """A trip: wait for a tile, begin a later one, read that tile."""
-        depth = node.depth
-        self._line(f"wait_copies<{depth - 2}>();")
-        self._line("__syncthreads();")
+        self._line(f"wait_copies<{node.ahead - 1}>();")
+        self._barrier()
         # without a branch where copies can be told not to happen
         straight = all(
             isinstance(each, Fetch) and each.asynchronous
@@ -204,7 +228,7 @@ class _Emitter(CopyText):
         self._line("{" if straight else "if (ahead) {")
         self._depth += 1
         self._line("const index_t slot = free;")
-        self._tile(node, f"(tile + {depth - 1})", node.later, ahead="ahead" if straight else "")
+        self._tile(node, f"(tile + {node.ahead})", node.later, ahead="ahead" if straight else "")
         self._depth -= 1
         self._line("}")
         self._line("commit_copies();")
@@ -283,3 +307,10 @@ class _Emitter(CopyText):
         lines = [*self._lines, *(f"{p} = {n};" for p, n in zip(places, names, strict=True))]
         self._lines, self._depth = kept, depth
         return lines
+
+
+def _next(slot: str, depth: int) -> str:
+    """The slot after one of ``depth``; without a comparison where that is a power of two."""
+    if depth & depth - 1 == 0:
+        return f"{slot} + 1 & {depth - 1}"
+    return f"{slot} == {depth - 1} ? 0 : {slot} + 1"

@@ -14,7 +14,16 @@ from sketch.lang.dtypes import is_integer
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.lang.operator_names import BITWISE, COMPARISON
 from sketch.nest.intervals import affine_of
-from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Predicate
+from sketch.nest.loopnest import (
+    Affine,
+    AffineValue,
+    Buffer,
+    BufferLoad,
+    Index,
+    LoopVar,
+    Predicate,
+    Swizzle,
+)
 
 _INFIX: Final = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -65,13 +74,22 @@ class Expressions:
 
     def element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
         """One element of a buffer: ``A[36 * i + k]``."""
+        return self._element(buffer, indices, buffer.swizzle if buffer.swizzled else None)
+
+    def plain_element(self, buffer: Buffer, indices: tuple[Index, ...]) -> str:
+        """Where it would be if rows were not swizzled."""
+        return self._element(buffer, indices, None)
+
+    def _element(
+        self, buffer: Buffer, indices: tuple[Index, ...], swizzle: Swizzle | None
+    ) -> str:
         form, rest = flatten(buffer, indices)
         parts = [self.expr(index.expr, {}) for index, _ in rest]
         strides = [stride for _, stride in rest]
         terms = [p if s == 1 else f"{s} * {p}" for p, s in zip(parts, strides, strict=True)]
         if form.terms or form.const or not terms:
             terms.append(self.affine(form))
-        if (swizzle := buffer.swizzle) is not None and buffer.swizzled:
+        if swizzle is not None:
             shape = f"<{int(swizzle.row)}, {int(swizzle.pieces)}, {swizzle.piece}>"
             terms = [f"swizzled{shape}({' + '.join(terms)})"]
         if buffer in self._starts:

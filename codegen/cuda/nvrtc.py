@@ -34,7 +34,7 @@ def missing_compiler(arch: str | None = None) -> str | None:
     if arch is None:
         return None
     known = [f"sm_{number}" for number in nvrtc.nvrtcGetSupportedArchs()[1]]
-    if arch in known:
+    if arch.removesuffix("a") in known:
         return None
     version = ".".join(map(str, release))
     return f"NVRTC {version} has no code for {arch}: it knows {', '.join(known)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from codegen.cuda.tile_text import ORDER, ORDERING, tile_parts
 from codegen.cuda.unit_text import LOADS, MATRICES, unit_parts
 
 # Elements that follow each other, as one access or a few.
@@ -66,7 +67,7 @@ template <int N> __device__ inline void wait_copies() {
 # Memory of a block beyond what may be declared by its size: the launch asks for it.
 _DYNAMIC: Final = """\
 #ifdef __CUDA_ARCH__
-#define DYNAMIC_SHARED(bytes) extern __shared__ __align__(16) unsigned char dynamic_shared[]
+#define DYNAMIC_SHARED(bytes) extern __shared__ __align__(1024) unsigned char dynamic_shared[]
 #endif
 """
 # Where an element of a tile of rows of ``R`` lies whose ``P`` pieces of ``E`` change places.
@@ -256,6 +257,8 @@ _PARTS: Final = (
     (LOADS, ("load_word", "join")),
     (MATRICES, ("load_matrices",)),
     *unit_parts(),
+    (ORDER, ORDERING),
+    *tile_parts(),
 )
 
 

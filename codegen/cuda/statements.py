@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codegen.cuda.device import LoadFragment, Move, Multiply
+from codegen.cuda.device import LoadFragment, Move, Multiply, MultiplyTiles
 from codegen.cuda.expressions import Expressions
 from codegen.cuda.names import Identifiers
 from codegen.cuda.scalars import C_TYPES
-from codegen.cuda.unit_text import unit_function
+from codegen.cuda.unit_types import unit_function
 from codegen.gpu.alignment import WIDEST
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Reducer, Var
-from sketch.nest.loopnest import Store
+from sketch.nest.loopnest import Buffer, Store
 
 
 class StatementText:
@@ -83,6 +83,18 @@ class StatementText:
             for buffer, place in operands
         ]
         self._line(f"{unit_function(node.unit)}(&{results}, {', '.join(places)});")
+
+    def _multiply_tiles(self, node: MultiplyTiles) -> None:
+        results = self._expressions.element(node.acc, node.indices)
+        tiles = [
+            f"tile_at(&{self._expressions.plain_element(load.buffer, load.indices)})"
+            for load in (node.lhs, node.rhs)
+        ]
+        self._line(f"{unit_function(node.unit)}(&{results}, {', '.join(tiles)});")
+
+    def _results(self, acc: Buffer) -> str:
+        """What says where all the private results of a thread are."""
+        return f"<{int(acc.size)}>(&{self._expressions.buffer(acc)}[0])"
 
     def _reduced(self, reducer: Reducer, place: str, value: str) -> str:
         operands = {reducer.lhs[0]: place, reducer.rhs[0]: value}

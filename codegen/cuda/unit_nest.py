@@ -74,13 +74,13 @@ def unit_nest_of(
     """
     assert unit.fragments is not None
     lhs, rhs, acc = unit.fragments
-    if terms.extent != unit.k or not _adds_in_registers(store):
+    if terms.extent != unit.k or not adds_in_registers(store):
         return None
     own = sorted((p for p in acc.parts if p.home == "lane"), key=lambda p: -p.step)
     shapes = [(part.extent, part.stride) for part in own]
     if [(lane.extent, lane.stride) for lane in lanes] != shapes:
         return None
-    loads = _operands(store, unit, lanes)
+    loads = operands_of(store, unit, [lanes[0].var], [lanes[1].var])
     if loads is None:
         return None
     first = _side(loads[0], lhs, acc.along("m"), lanes[0].var, chain)
@@ -91,27 +91,32 @@ def unit_nest_of(
     return use if _registers_are_in_order(use, chain, acc) else None
 
 
-def _adds_in_registers(store: Store) -> bool:
+def adds_in_registers(store: Store) -> bool:
+    """Whether a statement adds to private results."""
     single = len(store.targets) == 1 and store.reducer is not None
     if not single or store.reducer is None or not is_sum(store.reducer):
         return False
     return store.targets[0].scope is Scope.LOCAL
 
 
-def _operands(
-    store: Store, unit: TensorUnit, lanes: tuple[Binding, ...]
+def operands_of(
+    store: Store, unit: TensorUnit, rows: Sequence[LoopVar], columns: Sequence[LoopVar]
 ) -> tuple[BufferLoad, BufferLoad] | None:
-    """What is multiplied, from shared memory: what has the rows, and what has the columns."""
+    """What is multiplied, from shared memory: what all of ``rows`` and none of ``columns`` walk,
+    and what all of ``columns`` and none of ``rows`` do.
+    """
     product = store.values[0]
     if not isinstance(product, Binary) or product.op != "mul" or product.dtype != unit.acc:
         return None
     one, other = _loaded(product.lhs), _loaded(product.rhs)
     if one is None or other is None:
         return None
+    wanted = [[True] * len(rows), [False] * len(columns)]
     for lhs, rhs in ((one, other), (other, one)):
         types = (lhs.dtype, rhs.dtype) == (unit.lhs, unit.rhs)
-        uses = [[_uses(load, lane.var) for lane in lanes] for load in (lhs, rhs)]
-        if types and uses == [[True, False], [False, True]]:
+        walked = [[_uses(lhs, var) for var in side] for side in (rows, columns)]
+        unwalked = [[not _uses(rhs, var) for var in side] for side in (rows, columns)]
+        if types and walked == unwalked == wanted:
             return lhs, rhs
     return None
 

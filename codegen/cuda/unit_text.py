@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from codegen.cuda.unit_types import OPERANDS, RESULTS, unit_function
 from sketch.target.units import UNITS, TensorUnit
 
 # What a thread has in a register of an operand, and matrices of a warp.
@@ -20,16 +21,6 @@ template <class T> __device__ inline int join(T a, T b, T c, T d) {
          (unsigned)(unsigned char)c << 16 | (unsigned)(unsigned char)d << 24;
 }
 """
-# Of an element type: in PTX, and in the emulator.
-_TYPES: Final = {
-    "float16": ("f16", "emulator::Half"),
-    "bfloat16": ("bf16", "emulator::Brain"),
-    "int8": ("s8", "signed char"),
-    "uint8": ("u8", "unsigned char"),
-}
-_RESULTS: Final = {"float32": ("f32", "float", "f"), "int32": ("s32", "int", "r")}
-
-
 def _matrices() -> str:
     """``load_matrices``: each lane says where one of 8, 16 or 32 rows of 16 bytes starts."""
     lines = [
@@ -54,22 +45,17 @@ def _matrices() -> str:
 MATRICES: Final = _matrices()
 
 
-def unit_function(unit: TensorUnit) -> str:
-    """The name of the function that computes a unit."""
-    return unit.name.replace(".", "_")
-
-
 def unit_parts() -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The definition of the function of each unit of warps, and its name."""
-    known = (unit for unit in UNITS if unit.fragments is not None)
+    known = (unit for unit in UNITS if unit.fragments is not None and not unit.reads_shared)
     return tuple((_definition(unit), (unit_function(unit),)) for unit in known)
 
 
 def _definition(unit: TensorUnit) -> str:
     assert unit.fragments is not None
     lhs, rhs, acc = (fragment.registers for fragment in unit.fragments)
-    (first, one), (second, other) = _TYPES[unit.lhs], _TYPES[unit.rhs]
-    total, kind, letter = _RESULTS[unit.acc]
+    (first, one), (second, other) = OPERANDS[unit.lhs], OPERANDS[unit.rhs]
+    total, kind, letter = RESULTS[unit.acc]
     name, shape = unit_function(unit), f"m{unit.m}n{unit.n}k{unit.k}"
     results = ", ".join(f"%{n}" for n in range(acc))
     operands = [

@@ -47,8 +47,8 @@ _MOST_TERMS: Final = 4
 # Warps of a block that computes on tensor units, and how often each is drawn.
 _UNIT_WARPS: Final = (1, 2, 4, 8, 16)
 _UNIT_SHARES: Final = (0.05, 0.15, 0.40, 0.35, 0.05)
-# Most units of a warp, whose results its registers hold beside their operands.
-_MOST_UNITS: Final = 32
+# Most results of a thread on tensor units, which its registers hold beside operands.
+_MOST_RESULTS: Final = 128
 # Share of the rows whose numbers of threads are powers of two along every axis.
 _POWERS: Final = 0.6
 # How much likelier the last axis takes the next factor: neighbouring threads and the elements of a
@@ -67,7 +67,8 @@ class _Kinds:
         last: decisions about the last axis of a stage, which lies in order in memory.
         points: of all blocks of the nest together, by position: whole tiles where it walks such.
         sums: that a thread keeps for each of these points, by position.
-        results: of a tensor unit that computes these points, by position; 0: none does.
+        units: results and threads of a tensor unit that computes these points, by position; 0: none
+            does.
     """
 
     kinds: Mapping[int, LoopKind]
@@ -76,7 +77,7 @@ class _Kinds:
     last: frozenset[int]
     points: Mapping[int, int]
     sums: Mapping[int, int]
-    results: Mapping[int, int]
+    units: Mapping[int, tuple[int, int]]
 
     def of(
         self, columns: Sequence[int], kind: LoopKind, reduces: bool | None = None
@@ -96,7 +97,7 @@ def _kinds(sketch: Sketch) -> _Kinds:
     last: set[int] = set()
     points: dict[int, int] = {}
     sums: dict[int, int] = {}
-    results: dict[int, int] = {}
+    units: dict[int, tuple[int, int]] = {}
     single = _sums_of_points(sketch)
     for plan in sketch.program.stages:
         host = root_host(sketch.program, plan)
@@ -112,7 +113,7 @@ def _kinds(sketch: Sketch) -> _Kinds:
                 loop = LoopId(position, level)
                 kinds[n] = plan.kinds.get(loop, LoopKind.SERIAL)
                 points[n], sums[n] = prod(around), single[host.id]
-                results[n] = _results_of_unit(sketch, host)
+                units[n] = _unit_of(sketch, host)
                 if plan.role(loop) is LoopRole.LANE:
                     lanes.add(n)
                 if axis.kind == "reduce":
@@ -120,17 +121,24 @@ def _kinds(sketch: Sketch) -> _Kinds:
                 elif position == wide[-1]:
                     last.add(n)
     return _Kinds(
-        kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points, sums, results
+        kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points, sums, units
     )
 
 
-def _results_of_unit(sketch: Sketch, host: StagePlan) -> int:
-    """The results of a tensor unit in the tiles of a root stage; 0 where it computes on none."""
+def _unit_of(sketch: Sketch, host: StagePlan) -> tuple[int, int]:
+    """Results and threads of a tensor unit in the tiles of a root stage; 0 where it computes on
+    none.
+    """
     inside = (p for p in sketch.program.stages if root_host(sketch.program, p) is host)
     if not any(kind is LoopKind.TENSOR for plan in inside for kind in plan.kinds.values()):
-        return 0
-    tiled = [factors for factors in host.splits.values() if len(factors) > 1]
-    return prod(fixed_product(factors) for factors in tiled)
+        return 0, 0
+    tiled = {axis: factors for axis, factors in host.splits.items() if len(factors) > 1}
+    threads = 1
+    for axis, factors in tiled.items():
+        for level, factor in enumerate(factors, start=1):
+            if isinstance(factor, int) and host.kinds.get(LoopId(axis, level)) is LoopKind.THREAD:
+                threads *= factor
+    return prod(fixed_product(factors) for factors in tiled.values()), threads
 
 
 def _sums_of_points(sketch: Sketch) -> Mapping[StageId, int]:
@@ -164,7 +172,7 @@ def draw_blocks(
     """
     kinds, target = _kinds(sketch), sketch.target
     values = np.ones((count, len(sketch.decisions)), dtype=np.int64)
-    if kinds.results[columns[0]]:
+    if any(kinds.units[columns[0]]):
         return _draw_units(_Filling(sketch, values, rng), kinds, columns)
     tiled = bool(kinds.of(columns, LoopKind.VTHREAD))
     filling = _Filling(sketch, values, rng)
@@ -223,12 +231,16 @@ def draw_blocks(
 def _draw_units(filling: _Filling, kinds: _Kinds, columns: Sequence[int]) -> Ints:
     """Rows of a nest whose warps compute on tensor units: warps of a block, units of a warp.
 
-    The units of a warp share their operands, so as many as its registers hold are likeliest.
+    The units of a warp share their operands, so as many as its registers hold are likeliest.  Where
+    several warps compute on one unit together, it is they that have several.
     """
     target, rng, count = filling.sketch.target, filling.rng, len(filling.values)
     warps = rng.choice(_UNIT_WARPS, size=count, p=_UNIT_SHARES)
-    room = kinds.points[columns[0]] // (kinds.results[columns[0]] * target.threads)
-    units = 2 ** (np.sqrt(rng.random(count)) * _MOST_UNITS.bit_length()).astype(np.int64)
+    results, threads = kinds.units[columns[0]]
+    warps = np.maximum(warps * target.warp_size // threads, 1)
+    room = kinds.points[columns[0]] // (results * target.threads)
+    most = _MOST_RESULTS * threads // results
+    units = 2 ** (np.sqrt(rng.random(count)) * most.bit_length()).astype(np.int64)
     units = np.minimum(units, np.maximum(room // warps, 1))
     powers = rng.random(count) < _POWERS
     filling.fill(kinds.of(columns, LoopKind.VTHREAD), units, powers=powers)

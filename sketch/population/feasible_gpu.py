@@ -23,6 +23,7 @@ from sketch.nest.loopnest import (
 from sketch.nest.walk import index_variables, store_loads, stores, walk
 from sketch.population.blocks_gpu import Flags, threads_of, whole_warps
 from sketch.population.written_out_gpu import taps_are_tested
+from sketch.target.fragments import WARP
 from sketch.target.gpu_targets import copies_ahead
 from sketch.target.target import Target
 
@@ -115,6 +116,8 @@ def _ahead_registers(root: Node) -> Num:
 def _swizzle_registers(root: Node) -> Num:
     """Registers of the addresses of pieces that change places, of each order that they may have."""
     orders: Num = 0
+    if any(_reads_tiles(loops) for _, loops in stores((root,))):
+        return orders
     for node in walk((root,)):
         if isinstance(node, Allocate) and node.buffer.swizzle is not None:
             orders = orders + node.buffer.swizzle.pieces - 1
@@ -123,7 +126,7 @@ def _swizzle_registers(root: Node) -> Num:
 
 def _operands(store: Store, loops: tuple[Loop, ...]) -> Num:
     """Registers of the elements that the copies of a statement read in one step."""
-    if store.reducer is None:
+    if store.reducer is None or _reads_tiles(loops):
         return 0
     copies = {n.var: n.extent for n in loops if n.kind in _COPIES and n.axis_kind == "spatial"}
     loads = [load for load in store_loads(store) if load.buffer.scope is not Scope.LOCAL]
@@ -153,6 +156,16 @@ def _lanes_of_units(loops: tuple[Loop, ...]) -> dict[LoopVar, Num]:
         elif loop.kind is LoopKind.THREAD:
             found[loop.var] = loop.extent
     return found
+
+
+def _reads_tiles(loops: tuple[Loop, ...]) -> bool:
+    """Whether threads of several warps compute on a unit together, which reads tiles by itself."""
+    if not any(loop.kind is LoopKind.TENSOR for loop in loops):
+        return False
+    lanes = 1
+    for extent in _lanes_of_units(loops).values():
+        lanes *= int(extent)
+    return lanes > WARP
 
 
 def _elements(load: BufferLoad, copies: dict[LoopVar, Num]) -> Num:

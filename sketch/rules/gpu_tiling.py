@@ -101,6 +101,7 @@ def read_from_tiles(
     inner: StagePlan,
     dims: Mapping[Tensor, int] | None = None,
     together: Mapping[Tensor, int] | None = None,
+    layout: int | None = None,
 ) -> State:
     """Operands of the reduction through shared memory; it and its host are done.
 
@@ -112,6 +113,7 @@ def read_from_tiles(
             spatial axis walks.
         together: constants that are laid out so that as many elements along that dimension follow
             each other in memory.
+        layout: of all tiles; None: each has a decision of its own.
     """
     caches = []
     for tensor in tensors_read(inner.op):
@@ -123,7 +125,7 @@ def read_from_tiles(
             CacheRead(state.program.tensor_id(tensor), inner.id, Scope.SHARED.value),
             ComputeAt(cache, inner.id, loops_over_tiles(inner)[-1]),
             *_fill(cache, tensor, dim, (together or {}).get(tensor, 1)),
-            _shared_tiles(inner, cache, tensor, dim),
+            _shared_tiles(inner, cache, tensor, dim, layout),
         )
         if tensor in (together or {}):
             own = state.program.operation_id(tensor.op)
@@ -141,14 +143,16 @@ def _fill(cache: StageId, tensor: Tensor, dim: int, together: int) -> list[Step]
     return [*steps, *(Annotate(cache, loop, LoopKind.THREAD.value) for loop in loops)]
 
 
-def _shared_tiles(inner: StagePlan, cache: StageId, tensor: Tensor, dim: int) -> Step:
+def _shared_tiles(
+    inner: StagePlan, cache: StageId, tensor: Tensor, dim: int, layout: int | None
+) -> Step:
     """As many tiles of one operand as of the others, each laid out in a way of its own: ``dim`` may
     be the innermost one.
     """
     split = longest(inner.op.reduce_axes)
     count = inner.decision(split, "tiles")
-    layout = LoopDecision(cache, tensor.ndim - 1, "layout") if tensor.ndim > 1 else 0
-    return SharedTiles(cache, count, dim, layout)
+    own: Factor = LoopDecision(cache, tensor.ndim - 1, "layout") if tensor.ndim > 1 else 0
+    return SharedTiles(cache, count, dim, own if layout is None else layout)
 
 
 def _spatial_dim(inner: StagePlan, tensor: Tensor) -> int:

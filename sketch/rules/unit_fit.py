@@ -112,16 +112,22 @@ def unit_of(sketch: Sketch, units: Iterable[TensorUnit]) -> TensorUnit | None:
             plan = sketch.program.stage(step.stage)
             found = contraction_of(plan.op)
             fitting = (u for u in units if found is not None and _computes(u, found))
-            return next((u for u in fitting if _is_of(u, plan, step)), None)
+            return next((u for u in fitting if _is_of(u, sketch.program, plan, step)), None)
     return None
 
 
-def _is_of(unit: TensorUnit, plan: StagePlan, step: Tensorize) -> bool:
-    """Whether the loops of a step are those of a unit: on CPUs by its rows, in warps by its terms,
-    as the rows are results of several lanes.
+def _is_of(unit: TensorUnit, program: Program, plan: StagePlan, step: Tensorize) -> bool:
+    """Whether the loops of a step are those of a unit: on CPUs by its rows, in warps by its terms
+    and by how lanes share out its results.
     """
     if unit.fragments is not None:
-        return all(plan.splits[loop.axis][loop.level - 1] == unit.k for loop in step.loops)
+        terms = all(plan.splits[loop.axis][loop.level - 1] == unit.k for loop in step.loops)
+        assert plan.attach is not None
+        tiles = program.stage(plan.attach[0]).splits.values()
+        found = {tuple(f for f in factors if isinstance(f, int)) for factors in tiles}
+        results = unit.fragments[2]
+        parts = {tuple(part.extent for part in results.along(side)) for side in ("m", "n")}
+        return terms and parts <= found
     several = any(plan.loop_axis(loop).kind == "spatial" for loop in step.loops)
     return (unit.m > 1) == several
 

@@ -16,6 +16,7 @@ from sketch.schedule.steps import (
     BLOCK_ROWS,
     TILE_COUNTS,
     TILE_LAYOUTS,
+    TURNED_PIECES,
     Annotate,
     BlockOrder,
     ComputeAt,
@@ -158,7 +159,8 @@ def shared_tiles(program: Program, step: SharedTiles) -> Program:
         )
     if not 0 <= step.dim < len(plan.op.axes):
         raise ScheduleError(f"{plan.op.name} has no dimension {step.dim!r} to be the innermost one")
-    numbers = (("tiles", step.count, TILE_COUNTS), ("layout", step.layout, TILE_LAYOUTS))
+    layouts = (*TILE_LAYOUTS, TURNED_PIECES)
+    numbers = (("tiles", step.count, TILE_COUNTS), ("layout", step.layout, layouts))
     for what, value, allowed in numbers:
         if not isinstance(value, DecisionId) and value not in allowed:
             raise ScheduleError(f"{plan.op.name} cannot have {what} {quoted(value)}: of {allowed}")

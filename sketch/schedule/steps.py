@@ -19,6 +19,8 @@ Factor = int | DecisionId
 TILE_COUNTS: Final = (1, 2, 3, 4)
 """How many tiles of a stage shared memory may hold."""
 TILE_LAYOUTS: Final = (0, 1, 2, 3, 4)
+TURNED_PIECES: Final = 6
+"""A layout that is never a decision: only some instructions read it."""
 """How a tile may lie in shared memory, see ``SharedTiles``."""
 BLOCK_ROWS: Final = (1, 2, 4, 8, 16)
 """How many rows of blocks may start together, see ``BlockOrder``."""
@@ -173,7 +175,7 @@ class SharedTiles:
     ``count`` (1 to 4, or a decision) of them are kept, so that ``count - 1`` are filled ahead of
     the one that is read.  ``layout`` (0 to 4, or a decision): 0 row-major; 1 with rows that are 16
     bytes longer; 2 with dimension ``dim`` innermost; 3 both; 4 row-major, with the pieces of 16
-    bytes of a row in an order that depends on the row.
+    bytes of a row in an order that depends on the row; ``TURNED_PIECES``: so with ``dim`` innermost.
     """
 
     kind: ClassVar[str] = "shared_tiles"

@@ -1,4 +1,4 @@
-"""How the operands and the results of a tensor unit are spread over the threads of a warp.
+"""How the operands and the results of a tensor unit are spread over the threads that compute on it.
 
 An axis is cut into parts, as loops are: a value is the sum of its parts' values, and its place the
 sum of theirs.  There is a place in a thread's registers, and the thread itself (its lane).
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Final, Literal
 
 Home = Literal["lane", "register", "pack"]
@@ -18,6 +19,9 @@ UnitAxis = Literal["m", "n", "k"]
 
 WARP: Final = 32
 REGISTER_BYTES: Final = 4
+ROW_BYTES: Final = 128
+"""Of an operand in shared memory: its terms that lie together, in pieces of 16 bytes of which those
+of each 8 rows change places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class FragmentPart:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Where the elements of one operand, or the results, are in a warp."""
+    """Where the elements of one operand, or the results, are; without parts in shared memory."""
 
     parts: tuple[FragmentPart, ...]
 
@@ -55,10 +59,15 @@ class Fragment:
     @property
     def registers(self) -> int:
         """How many a thread has of it."""
-        count = 1
-        for part in self.parts:
-            count *= part.extent if part.home == "register" else 1
-        return count
+        return self._count("register")
+
+    @property
+    def lanes(self) -> int:
+        """Over how many threads it is spread."""
+        return self._count("lane")
+
+    def _count(self, home: Home) -> int:
+        return prod(part.extent for part in self.parts if part.home == home)
 
     def places(self) -> dict[tuple[int, int, int], tuple[int, int]]:
         """(lane, register, place in the register) to the element, by its two axes in the order in
@@ -104,3 +113,21 @@ def warp_fragments(pack: int, groups: int) -> tuple[Fragment, Fragment, Fragment
         )
     )
     return lhs, rhs, acc
+
+
+def group_fragments(columns: int) -> tuple[Fragment, Fragment, Fragment]:
+    """The operands and results of ``wgmma.m64n<columns>``, which four warps compute together: PTX
+    ISA, "Asynchronous wgmma".  A warp has 16 rows of the results; operands are in shared memory.
+    """
+    shared = Fragment(())
+    acc = Fragment(
+        (
+            FragmentPart("m", 4, 16, "lane", WARP),
+            FragmentPart("m", 2, 8, "register", 2),
+            FragmentPart("m", 8, 1, "lane", 4),
+            FragmentPart("n", columns // 8, 8, "register", 4),
+            FragmentPart("n", 4, 2, "lane", 1),
+            FragmentPart("n", 2, 1, "register", 1),
+        )
+    )
+    return shared, shared, acc

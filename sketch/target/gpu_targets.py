@@ -73,12 +73,14 @@ _USUAL: Final[Mapping[str, tuple[str, int, int]]] = {
 }
 ARCHS: Final = tuple(_PROCESSORS)
 """Architectures that there is code for."""
-# The same architectures with the instructions of their tensor units, which generated code does not
-# use: its programs are those of the name without the letter.
+# The same architectures with the instructions of their tensor units: what uses these is compiled for
+# the name with the letter.
 _WITH_UNITS: Final = {"sm_90a": "sm_90", "sm_100a": "sm_100", "sm_120a": "sm_120"}
 # Products that the warps of an architecture compute on its tensor units: PTX ISA, "mma".
 _OLDEST_PRODUCTS: Final = frozenset(("mma-f16",))
 _PRODUCTS: Final = _OLDEST_PRODUCTS | {"mma-bf16", "mma-s8", "mma-long"}
+# Those of four warps, which only this architecture has: PTX ISA, "wgmma".
+_GROUPS: Final = ("sm_90",)
 # Architectures without PTX's cp.async, which came with sm_80.
 _SYNCHRONOUS: Final = ("sm_75",)
 CARDS: Final = tuple(_MODELS)
@@ -121,7 +123,8 @@ def instructions_of(target: Target) -> frozenset[str]:
     """
     if target.arch not in _PROCESSORS:
         return target.has
-    return target.has | (_OLDEST_PRODUCTS if target.arch in _SYNCHRONOUS else _PRODUCTS)
+    products = _OLDEST_PRODUCTS if target.arch in _SYNCHRONOUS else _PRODUCTS
+    return target.has | products | ({"wgmma"} if target.arch in _GROUPS else set())
 
 
 def emulated(target: Target, checked: bool = False) -> Target:

@@ -14,7 +14,12 @@ from sketch.lang import reducers
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import cast
 from sketch.lang.tensor import compute, placeholder, reduce_axis
-from sketch.target.fragments import REGISTER_BYTES, Fragment, warp_fragments
+from sketch.target.fragments import (
+    REGISTER_BYTES,
+    Fragment,
+    group_fragments,
+    warp_fragments,
+)
 from sketch.target.gpu_targets import instructions_of
 from sketch.target.target import Target
 
@@ -25,6 +30,10 @@ MOST_TILE_RESULTS: Final = TILES - 2
 """Registers that may hold results: one for each operand is left."""
 _TILE_ROWS: Final = 16
 TILE_BYTES: Final = 64
+# Of wgmma; columns are any multiple of 8 up to 256, these are enough.
+_GROUP_ROWS: Final = 64
+_GROUP_TERM_BYTES: Final = 32
+_GROUP_COLUMNS: Final = (32, 64, 128, 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +48,9 @@ class TensorUnit:
     those of a 32-bit lane lie together.  Of floats they sum the products of even k and of odd k in
     this order, then both sums, and add that to ``acc``.
 
-    Units of a GPU are computed by the threads of a warp together; each has a part of the operands
-    and results.  In which order they sum floats is not known.
+    Units of a GPU are computed by the threads of a warp together, or of four warps; each has a part
+    of the results, and of the operands where these are not in shared memory.  In which order they
+    sum floats is not known.
 
     Attributes:
         name: of the instruction and its width, for printing.
@@ -48,7 +58,7 @@ class TensorUnit:
         lhs, rhs, acc: element types.
         needs: features of the target, all of them.
         tiles: tile registers, which operands and results are in; 0: they are vectors.
-        fragments: how a warp has ``lhs``, ``rhs`` and ``acc``; None: a thread does all by itself.
+        fragments: how threads have ``lhs``, ``rhs`` and ``acc``; None: one does all by itself.
     """
 
     name: str
@@ -66,6 +76,16 @@ class TensorUnit:
     def together(self) -> int:
         """Elements of an operand that lie together."""
         return _LANE_BYTES // size_of(self.lhs) if self.tiles else self.k
+
+    @property
+    def lanes(self) -> int:
+        """Threads that compute together."""
+        return 1 if self.fragments is None else self.fragments[2].lanes
+
+    @property
+    def reads_shared(self) -> bool:
+        """Whether operands are in shared memory, and results are there later."""
+        return self.fragments is not None and not self.fragments[0].parts
 
     def description(self) -> ComputeDAG:
         """What the unit computes, as a program: ``[m, k] x [n, k] -> [m, n]``."""
@@ -150,11 +170,31 @@ def _warp_products() -> tuple[TensorUnit, ...]:
     return tuple(found)
 
 
+def _group_products() -> tuple[TensorUnit, ...]:
+    """``wgmma.mma_async`` of PTX: 64 rows by as many columns as are wanted, of several sizes."""
+    halves = (("f16", "float16"), ("bf16", "bfloat16"))
+    bytes_ = (("s8", "int8"), ("u8", "uint8"))
+    kinds = [(name, dtype, dtype, "float32") for name, dtype in halves]
+    kinds += [
+        (f"{lhs}.{rhs}", first, second, "int32") for lhs, first in bytes_ for rhs, second in bytes_
+    ]
+    return tuple(
+        TensorUnit(
+            f"wgmma.m{_GROUP_ROWS}n{n}k{k}.{name}", _GROUP_ROWS, n, k, lhs, rhs, acc, ("wgmma",),
+            fragments=group_fragments(n),
+        )
+        for name, lhs, rhs, acc in kinds
+        for k in (_GROUP_TERM_BYTES // size_of(lhs),)
+        for n in _GROUP_COLUMNS
+    )  # fmt: skip
+
+
 UNITS: Final[tuple[TensorUnit, ...]] = (
     *_dot_products(),
     *_float_products(),
     *_tile_products(),
     *_warp_products(),
+    *_group_products(),
 )
 """All units that there are instructions for."""
 

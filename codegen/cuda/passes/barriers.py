@@ -18,17 +18,21 @@ from dataclasses import dataclass, replace
 
 from codegen.cuda.device import (
     Barrier,
+    BeginProducts,
     Combine,
     Cooperative,
     Declare,
     DeviceFunction,
     DeviceNode,
+    EndProducts,
     Fetch,
     For,
     LoadFragment,
     Move,
     Multiply,
+    MultiplyTiles,
     Pipeline,
+    WaitProducts,
     walk_device,
 )
 from codegen.errors import CodegenError
@@ -143,8 +147,12 @@ def _touched(node: DeviceNode) -> _Touched:
             return _Touched(scratch, scratch)
         case LoadFragment():
             return _Touched(frozenset(source.buffer for source in node.sources))
+        case MultiplyTiles(lhs=lhs, rhs=rhs):
+            return _Touched(frozenset((lhs.buffer, rhs.buffer)))
         # moves are between global memory and a thread
         case Declare() | Barrier() | Move() | Multiply():
+            return _Touched()
+        case BeginProducts() | EndProducts() | WaitProducts():
             return _Touched()
 
 

@@ -27,6 +27,7 @@ from codegen.cuda.device import (
     Fetch,
     For,
     Pipeline,
+    WaitProducts,
     points,
 )
 from codegen.passes.affine import Ranges
@@ -36,6 +37,8 @@ from sketch.nest.loopnest import Buffer, LoopVar, Scope
 from sketch.population.feasible_gpu import MOST_STAGED_BYTES
 
 _STAGED_TILES: Final = 2
+# From more tiles on, one of them may still be read while the next one is.
+_LAGGING_TILES: Final = 2
 
 Nodes = tuple[DeviceNode, ...]
 Make = Callable[[For], Pipeline | None]
@@ -51,16 +54,21 @@ def pipeline_tiles(function: DeviceFunction, asynchronous: bool) -> DeviceFuncti
 
 
 def _nodes(nodes: Nodes, make: Make) -> Nodes:
-    return tuple(_node(node, make) for node in nodes)
+    return tuple(new for node in nodes for new in _node(node, make))
 
 
-def _node(node: DeviceNode, make: Make) -> DeviceNode:
+def _node(node: DeviceNode, make: Make) -> Nodes:
     if not isinstance(node, For):
-        return node
+        return (node,)
     found = make(node)
     if found is None:
-        return replace(node, body=_nodes(node.body, make))
-    return replace(found, body=_nodes(found.body, make))
+        return (replace(node, body=_nodes(node.body, make)),)
+    last = found.body[-1]
+    if found.lag and isinstance(last, WaitProducts):
+        # the products of a tile go on while the next ones are begun
+        body = (*found.body[:-1], replace(last, left=found.lag))
+        return (replace(found, body=body), last)
+    return (replace(found, body=_nodes(found.body, make)),)
 
 
 def _staged(threads: int, loop: For) -> Pipeline | None:
@@ -76,7 +84,7 @@ def _staged(threads: int, loop: For) -> Pipeline | None:
             size += rounds * copy.count * size_of(copy.source.dtype)
     if size > MOST_STAGED_BYTES:
         return None
-    later = _later(found.fetch, found.bindings, _STAGED_TILES)
+    later = _later(found.fetch, found.bindings, _STAGED_TILES - 1)
     return replace(found, depth=_STAGED_TILES, later=later, staged=True)
 
 
@@ -92,14 +100,17 @@ def _pipeline(loop: For) -> Pipeline | None:
     if depth < 2 or not fetch or not body:
         return None
     walked = tuple(bindings)
-    return Pipeline(walked, depth, buffers, fetch, _later(fetch, walked, depth), body)
+    # that many tiles hide the time of a copy and of a product
+    lag = 1 if depth > _LAGGING_TILES and isinstance(body[-1], WaitProducts) else 0
+    found = Pipeline(walked, depth, buffers, fetch, (), body, lag=lag)
+    return replace(found, later=_later(fetch, walked, found.ahead))
 
 
 def _later(
-    fetch: tuple[Cooperative, ...], walked: tuple[Binding, ...], depth: int
+    fetch: tuple[Cooperative, ...], walked: tuple[Binding, ...], ahead: int
 ) -> tuple[Cooperative, ...]:
-    """The copies of all tiles but the first ``depth - 1``."""
-    first = depth - 1 if len(walked) == 1 else 0  # of several loops the inner ones start again
+    """The copies of all tiles but the first ``ahead``."""
+    first = ahead if len(walked) == 1 else 0  # of several loops the inner ones start again
     ranges = {b.var: (first * b.stride, (b.extent - 1) * b.stride) for b in walked}
     return tuple(
         replace(

@@ -22,8 +22,10 @@ from codegen.cuda.device import (
     For,
     LoadFragment,
     Multiply,
+    walk_device,
 )
 from codegen.cuda.passes.vectorize import Steps, steps_over
+from codegen.cuda.tile_nest import tile_nest_of
 from codegen.cuda.unit_nest import UnitNest, UnitOperand, is_alike_in_a_warp, unit_nest_of
 from codegen.passes.affine import constant, flatten
 from codegen.passes.rewrite import substitute_index
@@ -43,13 +45,17 @@ Values = Mapping[LoopVar, Affine]
 
 def warp_products(function: DeviceFunction, units: Sequence[TensorUnit]) -> DeviceFunction:
     """The function with products on the units of its target."""
-    known = [unit for unit in units if unit.fragments is not None]
+    # those of more threads first: what these compute, single warps could too
+    known = sorted(
+        (unit for unit in units if unit.fragments is not None), key=lambda unit: -unit.lanes
+    )
     rows = _Rows.of()
     change = _Pass(function, known, rows)
     body = change.nodes(function.body, function.steps)
     if body == function.body:
         return function
-    return replace(function, body=body, lanes=rows.bindings)
+    lanes = any(isinstance(node, LoadFragment) for node in walk_device(body))
+    return replace(function, body=body, lanes=rows.bindings if lanes else ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +108,11 @@ class _Pass:
             return None
         inner = {**steps, **{each.var: each.stride for each in chain}}
         for unit in self.units:
+            if unit.reads_shared:
+                tiles = tile_nest_of(unit, self.function.threads, loop, chain, store, inner)
+                if tiles is not None:
+                    return _under(store, _inside(tiles.copies, (tiles.product,)))
+                continue
             use = unit_nest_of(unit, self.function.threads[-2:], loop, chain, store)
             if use is not None and is_alike_in_a_warp(use, self.function.threads):
                 return _Writing(use, inner, self.rows).nodes()
@@ -150,9 +161,7 @@ class _Writing:
         )
         copies = (*use.lhs.copies, *use.rhs.copies)
         nodes = (*map(Declare, words), *filled, *_inside(copies, (product,)))
-        if not use.store.predicates:
-            return nodes
-        return (For(LoopVar("once"), 1, 1, True, use.store.predicates, nodes),)
+        return _under(use.store, nodes)
 
     def _words(self, side: UnitOperand) -> Buffer:
         count = side.fragment.registers
@@ -259,6 +268,13 @@ class _Writing:
         terms += [(v, c) for v, c in form.terms if v not in own]
         known = {**steps, still: 1}
         return not rest and steps_over(Affine(tuple(terms), form.const), unit, units, known)
+
+
+def _under(store: Store, nodes: Nodes) -> Nodes:
+    """Nodes that happen where a statement does."""
+    if not store.predicates:
+        return nodes
+    return (For(LoopVar("once"), 1, 1, True, store.predicates, nodes),)
 
 
 def _across(offset: Mapping[UnitAxis, int]) -> int:

@@ -253,7 +253,7 @@ void copy_ahead(Address<M> to, Address<G> from, bool wanted = true) {
   const int alignment = N * sizeof(typename M::Value);
   to.aligned("writes", N, alignment);
   for (int n = 0; n < N; ++n) to.memory.begin(to.index + n);
-  emulator::begin_copy([=] { copy_piece<N>(to, from, wanted); });
+  emulator::copies[threadIdx.x].begin([=] { copy_piece<N>(to, from, wanted); });
 }
 
 // Registers of the operands and results of a tensor unit.
@@ -282,6 +282,15 @@ template <class M> void load_row(Address<M> first, char *row) {
     const typename M::Value element = taken(first, n);
     memcpy(row + n * sizeof element, &element, sizeof element);
   }
+}
+
+// An element of a tile whose pieces change places by their addresses.
+template <class M> auto taken_in_place(Address<M> first, int further) {
+  constexpr int size = sizeof(typename M::Value);
+  first.aligned("multiplies", 16 / size, 16);
+  if (M::kAligned % emulator::kPeriod)
+    report("multiplies %s, which is not aligned to %d bytes", first.memory.name, emulator::kPeriod);
+  return first.memory.read(emulator::place_of((first.index + further) * size) / size);
 }
 
 // The exit status for what a launch ends with, after a message.

@@ -30,6 +30,7 @@ from codegen.kernel import Argument
 from sketch.lang.dtypes import size_of
 
 _ALIGNMENT: Final = 64  # of buffers in the file that a program works on
+_DYNAMIC_ALIGNMENT: Final = 1024  # of what a launch gives a block
 _SECONDS: Final = 60.0
 _FLAGS: Final = ("-O1",)
 _TYPE: Final = r"((?:unsigned |signed |long )?\w+)"
@@ -215,7 +216,7 @@ def _carved(kernel: str, given: int) -> str:
     def array(match: re.Match[str]) -> str:
         indent, kind, name, size, start = match.groups()
         elements = f"checked::given<{kind}>({size}, {start}, {given})"
-        bytes_ = math.gcd(int(start), WIDEST) if int(start) else WIDEST
+        bytes_ = math.gcd(int(start), _DYNAMIC_ALIGNMENT)
         return f'{indent}static checked::Shared<{kind}, {elements}, {bytes_}> {name}("{name}");'
 
     return _DYNAMIC.sub("", _CARVED.sub(array, kernel))

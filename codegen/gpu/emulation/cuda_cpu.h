@@ -16,7 +16,7 @@
 #define __launch_bounds__(threads)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static __attribute__((section("shared_memory"), used))
-#define DYNAMIC_SHARED(bytes) __shared__ __align__(16) unsigned char dynamic_shared[bytes]
+#define DYNAMIC_SHARED(bytes) __shared__ __align__(1024) unsigned char dynamic_shared[bytes]
 
 struct Index { int x; };
 static Index threadIdx, blockIdx;
@@ -42,7 +42,7 @@ namespace emulator {
 constexpr size_t kStackBytes = 96 * 1024;
 constexpr int kWarp = 32;
 constexpr int kMostThreads = 1024;
-constexpr size_t kCopyBytes = 64;  // of what a copy is kept with until it arrives
+constexpr size_t kActBytes = 64;  // of what is kept of a copy or a product until it happens
 constexpr int kDivergent = 1;
 constexpr int kTrapped = 2;
 constexpr int kElsewhere = 3;
@@ -60,40 +60,43 @@ static int stopped;         // why the launch cannot go on
 static unsigned epoch = 1;  // starts of blocks and barriers so far
 static unsigned block_number, launch_number;
 
-// Copies that a thread has begun arrive when it waits for their group, not before.
-struct Copies {
-  struct Copy {
-    void (*arrive)(const void *);  // of what is kept below
+// What a thread has begun happens when it waits for its group, not before.
+struct Later {
+  struct Act {
+    void (*happen)(const void *);  // of what is kept below
     long group;
-    alignas(16) char kept[kCopyBytes];
+    alignas(16) char kept[kActBytes];
   };
-  List<Copy> begun;
+  List<Act> begun;
   long group = 0;  // the one that is being made
-};
-static Copies copies[kMostThreads];
 
-template <class Arrive> static void begin_copy(Arrive arrive) {
-  static_assert(sizeof arrive <= kCopyBytes && __is_trivially_copyable(Arrive), "kept as bytes");
-  Copies &mine = copies[threadIdx.x];
-  Copies::Copy copy = {};
-  copy.arrive = [](const void *kept) { (*static_cast<const Arrive *>(kept))(); };
-  copy.group = mine.group;
-  memcpy(copy.kept, &arrive, sizeof arrive);
-  mine.begun.push_back(copy);
-}
-
-static void commit_copies() { ++copies[threadIdx.x].group; }
-
-static void wait_copies(long left) {
-  Copies &mine = copies[threadIdx.x];
-  size_t kept = 0;
-  for (size_t number = 0; number < mine.begun.size(); ++number) {
-    const Copies::Copy copy = mine.begun[number];
-    if (copy.group >= mine.group - left) mine.begun[kept++] = copy;
-    else copy.arrive(copy.kept);
+  template <class Happen> void begin(Happen happen) {
+    static_assert(sizeof happen <= kActBytes && __is_trivially_copyable(Happen), "kept as bytes");
+    Act act = {};
+    act.happen = [](const void *kept) { (*static_cast<const Happen *>(kept))(); };
+    act.group = group;
+    memcpy(act.kept, &happen, sizeof happen);
+    begun.push_back(act);
   }
-  mine.begun.resize(kept);
-}
+
+  void commit() { ++group; }
+
+  void wait(long left) {
+    size_t kept = 0;
+    for (size_t number = 0; number < begun.size(); ++number) {
+      const Act act = begun[number];
+      if (act.group >= group - left) begun[kept++] = act;
+      else act.happen(act.kept);
+    }
+    begun.resize(kept);
+  }
+
+  void forget() {
+    begun.resize(0);
+    group = 0;
+  }
+};
+static Later copies[kMostThreads], products[kMostThreads];
 
 static void wait(Wait reason) {
   waits[threadIdx.x] = reason;
@@ -149,8 +152,8 @@ static int run_block(int threads, bool reverse, char *stacks) {
     memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
   waits.assign(threads, kNothing);
   for (int thread = 0; thread < threads; ++thread) {
-    copies[thread].begun.resize(0);
-    copies[thread].group = 0;
+    copies[thread].forget();
+    products[thread].forget();
     start(fibres[thread], stacks + thread * kStackBytes, kStackBytes, run_thread);
   }
   for (++epoch, ++block_number;;) {
@@ -233,14 +236,15 @@ static inline T __shfl_xor_sync(unsigned members, T value, int offset) {
 
 // Elements from global to shared memory, later; zeros where they are not wanted.
 template <int N, class T> static inline void copy_ahead(T *to, const T *from, bool wanted = true) {
-  emulator::begin_copy([=] {
+  emulator::copies[threadIdx.x].begin([=] {
     if (wanted) memcpy(to, from, N * sizeof(T));
     else memset(to, 0, N * sizeof(T));
   });
 }
-static inline void commit_copies() { emulator::commit_copies(); }
-template <int N> static inline void wait_copies() { emulator::wait_copies(N); }
+static inline void commit_copies() { emulator::copies[threadIdx.x].commit(); }
+template <int N> static inline void wait_copies() { emulator::copies[threadIdx.x].wait(N); }
 
 static inline void __trap() { emulator::stop(emulator::kTrapped); }
 
 #include "warp_units.h"
+#include "tile_units.h"

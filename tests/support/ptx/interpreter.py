@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from tests.support.ptx.arithmetic import compute
 from tests.support.ptx.copies import AsynchronousCopies
 from tests.support.ptx.memory import MemoryFault, Region, Who
+from tests.support.ptx.products import AsynchronousProducts
 from tests.support.ptx.program import Instruction, PtxError, PtxKernel, Variable
 from tests.support.ptx.registers import WARP, Registers, special_registers
 from tests.support.ptx.units import matrices, multiplied, whole_warps
-from tests.support.ptx.values import as_type, is_type, type_of
+from tests.support.ptx.values import as_type, extended, is_type, type_of
 from tests.support.ptx.warp import DivergenceError, ballot, shuffled
 
 Mask = NDArray[np.bool_]
@@ -87,12 +88,16 @@ class _Machine:
         self._local = self._private("local", _LOCAL, self._count, 0)
         special = special_registers(lanes, grid, block)
         self._registers = Registers(kernel.registers, self._count, special, self._symbols)
+        self._products = AsynchronousProducts(
+            self._registers, self._shared, self._strides["shared"], self._subset, block
+        )
         self._handlers: Mapping[str, Callable[[Instruction, Mask], None]] = {
             "bra": self._branch, "ret": self._return, "exit": self._return, "trap": self._trap,
             "bar": self._arrive, "barrier": self._arrive, "ld": self._load, "st": self._store,
             "cp": self._copy, "cvta": self._cast_address, "shfl": self._collective,
             "vote": self._collective, "activemask": self._collective,
             "ldmatrix": self._load_matrices, "mma": self._multiply,
+            "wgmma": self._products.execute, "fence": self._products.publish,
         }  # fmt: skip
 
     def run(self) -> int:
@@ -117,6 +122,7 @@ class _Machine:
             )
             if not mask.any():
                 return
+        self._products.check(instruction, mask)
         self._handlers.get(instruction.opcode, self._compute)(instruction, mask)
 
     def _branch(self, instruction: Instruction, mask: Mask) -> None:
@@ -210,7 +216,7 @@ class _Machine:
         for number, name in enumerate(names):
             part = np.ascontiguousarray(values[:, number * width : (number + 1) * width])
             self._registers.assign(
-                name, _extended(part.view(type_of(kind)).reshape(-1), kind), mask
+                name, extended(part.view(type_of(kind)).reshape(-1), kind), mask
             )
 
     def _store(self, instruction: Instruction, mask: Mask) -> None:
@@ -390,10 +396,3 @@ class _Machine:
 
 def _in_space(instruction: Instruction, space: str) -> Instruction:
     return Instruction(None, False, "cp", (space,), (), instruction.text)
-
-
-def _extended(values: NDArray[Any], kind: str) -> Bits:
-    """A loaded value, sign-extended for signed types, as registers wider than it keep it."""
-    if kind.startswith("s") and values.dtype.itemsize < 8:
-        return values.astype(np.int64).view(np.uint64)
-    return values.view(f"u{values.dtype.itemsize}")

@@ -48,9 +48,12 @@ class Region:
     read_at: NDArray[np.int64] = field(init=False)  # epoch
     owner: NDArray[np.int64] = field(init=False)  # block of the writer
     visitor: NDArray[np.int64] = field(init=False)  # block of the readers
+    published: NDArray[np.int64] = field(init=False)  # epoch since which units may see it
+    busy: NDArray[np.int64] = field(init=False)  # products under way that read it
 
     def __post_init__(self) -> None:
         size = len(self.data)
+        self.busy, self.published = np.zeros(size, np.int64), np.full(size, _NOBODY, np.int64)
         for name in ("pending", "writer", "reader", "written", "read_at", "owner", "visitor"):
             setattr(self, name, np.full(size, _NOBODY, np.int64))
 
@@ -76,6 +79,24 @@ class Region:
             self._note_readers(at, who)
         return self.data[at]
 
+    def read_by_unit(self, at: NDArray[np.int64], who: Who) -> NDArray[np.uint8]:
+        """As ``read``, by a unit that sees only what was published before the last barrier."""
+        data = self.read(at, who)
+        published = self.published[at]
+        early = (published == _NOBODY) | (published >= who.epoch[:, None])
+        if early.any():
+            self._fault("a unit reads what no thread has published before a barrier", at, early, who)
+        return data
+
+    def publish(self, who: Who) -> None:
+        """What these lanes have written, units may read behind the next barrier."""
+        epochs = np.full(int(self.writer.max(initial=0)) + 2, _NOBODY, np.int64)
+        inside = who.lane < len(epochs) - 1
+        epochs[who.lane[inside]] = who.epoch[inside]
+        found = epochs[self.writer]  # of nobody, the last one
+        fresh = (found != _NOBODY) & (self.published == _NOBODY)
+        self.published[fresh] = found[fresh]
+
     def write(self, at: NDArray[np.int64], values: NDArray[np.uint8], who: Who) -> None:
         """Store bytes ``[lanes, size]``."""
         self._claim(at, who)
@@ -83,6 +104,7 @@ class Region:
         self.known[at] = True
         self.writer[at], self.written[at] = who.lane[:, None], who.epoch[:, None]
         self.owner[at] = who.block[:, None]
+        self.published[at] = _NOBODY
 
     def begin_copy(self, at: NDArray[np.int64], who: Who) -> None:
         """An asynchronous copy will store there: until then nobody may touch the bytes."""
@@ -99,6 +121,8 @@ class Region:
         self._check(at, who, "write")
         if not self.writable:
             self._fault("write to what is read-only", at, np.ones(at.shape, bool), who)
+        if (busy := self.busy[at] > 0).any():
+            self._fault("write to what a product under way reads", at, busy, who)
         if len(np.unique(at)) < at.size:
             self._fault("race: two threads write", at, np.ones(at.shape, bool), who)
         self._exclude(at, who, "write", self._written_by_another(at, who))

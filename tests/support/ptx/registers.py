@@ -32,6 +32,10 @@ class Registers:
         self._special = special
         self._symbols = symbols
         self._registers: dict[str, Bits] = {}
+        # When each lane has changed a register, and when it has ordered what it changed.
+        self._changed: dict[str, NDArray[np.int64]] = {}
+        self._ordered = np.full(count, -1, np.int64)
+        self._clock = 0
 
     def pack(self, destination: Operand, source: Operand, kind: str, mask: Mask) -> None:
         """``mov`` between a register and the registers that make it up."""
@@ -73,10 +77,27 @@ class Registers:
             raise PtxError(f"register {name} is not declared")
         return resized(np.full(self._count, POISON), kind)
 
+    def order(self, mask: Mask) -> None:
+        """``wgmma.fence``: products that follow come after all changes of these lanes."""
+        self._clock += 1
+        self._ordered[mask] = self._clock
+
+    def ordered(self, name: str) -> Mask:
+        """The lanes that have not changed a register since they ordered their changes."""
+        changed = self._changed.get(name)
+        return (self._ordered >= 0) if changed is None else self._ordered > changed
+
     def assign(self, name: str, bits: Bits, mask: Mask) -> None:
         """Change the lanes of a mask.  Raises PtxError for a register without a declaration."""
         if name == "_":
             return
+        self.assign_result(name, bits, mask)
+        if name not in self._changed:
+            self._changed[name] = np.full(self._count, -1, np.int64)
+        self._changed[name][mask] = self._clock
+
+    def assign_result(self, name: str, bits: Bits, mask: Mask) -> None:
+        """The same by an instruction that orders its results itself."""
         kind = self._declared(name)
         if kind is None:
             raise PtxError(f"register {name} is not declared")

@@ -76,3 +76,10 @@ def constant(text: str, name: str) -> Bits:
         return np.array(bool(number))
     width = 8 * type_of(name).itemsize
     return np.array(number % (1 << width), _UNSIGNED[width // 8])
+
+
+def extended(values: NDArray[Any], kind: str) -> Bits:
+    """A loaded value, sign-extended for signed types, as registers wider than it keep it."""
+    if kind.startswith("s") and values.dtype.itemsize < 8:
+        return values.astype(np.int64).view(np.uint64)
+    return values.view(f"u{values.dtype.itemsize}")

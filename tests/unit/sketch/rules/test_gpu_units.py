@@ -10,7 +10,7 @@ from sketch.analysis.contraction import contraction_of
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.rules.gpu_units import WarpFit, warp_fit
+from sketch.rules.warp_fit import WarpFit, warp_fit
 from sketch.rules.unit_fit import unit_of
 from sketch.schedule.loop import LoopRole
 from sketch.schedule.sketch import Sketch
