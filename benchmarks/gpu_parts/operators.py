@@ -76,6 +76,7 @@ def _row(bench: Bench, case: OperatorCase, seconds: float) -> Row:
         "trials": trials,
         "gflop": task.flops / 1e9,
         "sketch": candidate.sketch.variant,
+        "unit": candidate.unit,
     }
     kernel = build_kernel(lower(candidate.sketch, dict(candidate.values)), bench.target)
     assert isinstance(kernel, CudaKernel)

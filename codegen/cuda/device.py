@@ -259,7 +259,7 @@ class EndProducts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WaitProducts:
-    """All but the last ``left`` groups are done; if that is all of them, ``acc`` has the results."""
+    """All but the last ``left`` groups are done; where all are, ``acc`` has the results."""
 
     acc: Buffer
     left: int = 0

@@ -124,9 +124,7 @@ class _Emitter(CopyText):
             case Multiply():
                 self._multiply(node)
 
-    def _on_tiles(
-        self, node: MultiplyTiles | BeginProducts | EndProducts | WaitProducts
-    ) -> None:
+    def _on_tiles(self, node: MultiplyTiles | BeginProducts | EndProducts | WaitProducts) -> None:
         match node:
             case MultiplyTiles():
                 self._multiply_tiles(node)

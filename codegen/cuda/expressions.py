@@ -80,9 +80,7 @@ class Expressions:
         """Where it would be if rows were not swizzled."""
         return self._element(buffer, indices, None)
 
-    def _element(
-        self, buffer: Buffer, indices: tuple[Index, ...], swizzle: Swizzle | None
-    ) -> str:
+    def _element(self, buffer: Buffer, indices: tuple[Index, ...], swizzle: Swizzle | None) -> str:
         form, rest = flatten(buffer, indices)
         parts = [self.expr(index.expr, {}) for index, _ in rest]
         strides = [stride for _, stride in rest]

@@ -102,8 +102,13 @@ def adds_in_registers(store: Store) -> bool:
 def operands_of(
     store: Store, unit: TensorUnit, rows: Sequence[LoopVar], columns: Sequence[LoopVar]
 ) -> tuple[BufferLoad, BufferLoad] | None:
-    """What is multiplied, from shared memory: what all of ``rows`` and none of ``columns`` walk,
-    and what all of ``columns`` and none of ``rows`` do.
+    """What is multiplied, from shared memory: the operand of the rows, and that of the columns.
+
+    Args:
+        store: the statement.
+        unit: whose types they have.
+        rows: variables of lanes that all walk the first operand alone.
+        columns: those that all walk the second one alone.
     """
     product = store.values[0]
     if not isinstance(product, Binary) or product.op != "mul" or product.dtype != unit.acc:

@@ -21,6 +21,8 @@ template <class T> __device__ inline int join(T a, T b, T c, T d) {
          (unsigned)(unsigned char)c << 16 | (unsigned)(unsigned char)d << 24;
 }
 """
+
+
 def _matrices() -> str:
     """``load_matrices``: each lane says where one of 8, 16 or 32 rows of 16 bytes starts."""
     lines = [

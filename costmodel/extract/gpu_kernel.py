@@ -13,7 +13,7 @@ from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import Buffer, LoopKind, LoopNest, Node, Store
 from sketch.nest.walk import store_loads, stores, stores_within
 from sketch.population.blocks_gpu import blocks_of, threads_of
-from sketch.population.feasible_gpu import registers_of, shared_bytes_of
+from sketch.population.feasible_gpu import registers_of, shared_bytes_of, threads_of_unit
 from sketch.target.target import Target
 
 
@@ -87,16 +87,19 @@ def _arithmetic(root: Node, target: Target) -> Quantity:
             for loop in loops:
                 if loop.kind is not LoopKind.BLOCK:
                     terms = terms * to_quantity(loop.extent)
-            on_unit = any(loop.kind is LoopKind.TENSOR for loop in loops)
-            rate = unit_macs(store, target) if on_unit else float(target.card.fma_lanes)
+            together = threads_of_unit((loop.kind, loop.extent) for loop in loops)
+            rate = unit_macs(store, target, together) if together > 1 else target.card.fma_lanes
             total = total + terms / rate
     return total
 
 
-def unit_macs(store: Store, target: Target) -> float:
-    """Multiply-adds a cycle of a processor's tensor units on what a statement multiplies."""
+def unit_macs(store: Store, target: Target, together: float) -> float:
+    """Multiply-adds a cycle of a processor's tensor units on what a statement multiplies, by so
+    many threads together.
+    """
     size = min(size_of(load.buffer.dtype) for load in store_loads(store))
-    return float(target.card.unit_macs(size) or target.card.fma_lanes)
+    share = target.card.warp_share if together <= target.warp_size else 1.0
+    return share * float(target.card.unit_macs(size) or target.card.fma_lanes)
 
 
 def _read_before(found: Sequence[Store]) -> Mapping[Compute | None, frozenset[Buffer]]:

@@ -1,7 +1,8 @@
 """What products on the tensor units of a GPU ask of a processor: the units, shared memory, issue.
 
 A warp loads matrices of 8 rows of 16 bytes where rows of a tile lie so, a register of each thread
-for each; elsewhere each thread loads its registers by itself, if need be element by element.
+for each; elsewhere each thread loads its registers by itself, if need be element by element.  Units
+of four warps read tiles by themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from costmodel.extract.gpu_lanes import wavefronts
 from costmodel.extract.quantity import Quantity, where
 from costmodel.extract.statement import UNROLLED_KINDS, LoopInfo, StoreSite
 from sketch.nest.loopnest import LoopKind, Scope
-from sketch.target.fragments import REGISTER_BYTES, WARP
+from sketch.population.feasible_gpu import threads_of_unit
+from sketch.target.fragments import REGISTER_BYTES, ROW_BYTES, WARP
 
 _ROWS: Final = 8.0  # of a matrix; the lanes of one row are those of 16 bytes
 _ROW_LANES: Final = 4.0
@@ -24,6 +26,8 @@ _TURNED_BYTES: Final = 2  # of elements that a load of matrices can turn
 _MATRICES: Final = 4.0  # that a warp loads at a time
 _RESULTS: Final = 4.0  # of a unit in a lane
 _JOINING: Final = 2.0  # instructions to put an element into its place in a register
+_GROUP_WARPS: Final = 4.0  # of a unit that reads tiles by itself
+_DESCRIBING: Final = 8.0  # instructions of a warp that describe the tiles of such a product
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +49,49 @@ class UnitUse:
 
 def unit_use(analysis: Analysis, kernel: KernelShape) -> UnitUse:
     """Of the main statement, which a tensor unit computes."""
-    main, target = analysis.main, analysis.target
+    main = analysis.main
+    together = threads_of_unit((loop.kind, loop.extent) for loop in main.loops)
+    macs = product(tuple(p for p in main.loops if p.kind is not LoopKind.BLOCK))
+    cycles = macs / unit_macs(main.store, analysis.target, together)
+    if together > WARP:
+        return _of_tiles(analysis, macs, cycles)
+    return _of_warps(analysis, kernel, cycles)
+
+
+def _of_tiles(analysis: Analysis, macs: Quantity, cycles: Quantity) -> UnitUse:
+    """Of units that read tiles by themselves, each all of its operands."""
+    main = analysis.main
+    operands = [a for a in analysis.accesses if a.site is main and _is_operand(a)]
+    terms = next(p for p in main.loops if p.kind is LoopKind.TENSOR).extent
+    rows = [_rows_of_unit(main, access) for access in operands]
+    units = macs / (rows[0] * rows[1] * terms)
+    passes: Quantity = 0.0
+    for access, count in zip(operands, rows, strict=True):
+        passes = passes + units * count * terms * access.element_bytes / ROW_BYTES
+    return UnitUse(cycles, units * _GROUP_WARPS * _DESCRIBING, passes, 1.0)
+
+
+def _rows_of_unit(main: StoreSite, access: Access) -> Quantity:
+    """Rows of an operand that a unit reads: of its lanes and of the results of each of them, which
+    are 8 rows apart or less.
+    """
+    lane = _lane(main, access)
+    near = _ROWS * access.address_step(lane) / lane.stride
+    rows: Quantity = 1.0
+    for loop in (*_lanes(main), *(p for p in main.loops if p.kind in UNROLLED_KINDS)):
+        step = access.address_step(loop)
+        inside = (loop.kind is LoopKind.THREAD) | (step <= near)
+        rows = rows * where(access.uses(loop.var) & inside, loop.extent, 1.0)
+    return rows
+
+
+def _of_warps(analysis: Analysis, kernel: KernelShape, cycles: Quantity) -> UnitUse:
+    """Of units of single warps, whose lanes load their parts of the operands."""
+    main = analysis.main
     own = [p for p in main.loops if p.kind not in (LoopKind.BLOCK, LoopKind.THREAD)]
     serial = [p for p in own if p.kind is LoopKind.SERIAL]
     warps = kernel.threads / float(WARP)
     steps = product(tuple(serial)) * warps
-    macs = product(tuple(p for p in main.loops if p.kind is not LoopKind.BLOCK))
     terms = next(p for p in own if p.kind is LoopKind.TENSOR)
     copies = tuple(p for p in own if p.kind in UNROLLED_KINDS)
     operands = [a for a in analysis.accesses if a.site is main and _is_operand(a)]
@@ -63,7 +104,7 @@ def unit_use(analysis: Analysis, kernel: KernelShape) -> UnitUse:
         issue, passes = issue + steps * loads[0], passes + steps * loads[1]
         each.append(cost)
     conflicts = sum(each[1:], each[0]) / float(len(each)) if each else 1.0
-    return UnitUse(macs / unit_macs(main.store, target), issue, passes, conflicts)
+    return UnitUse(cycles, issue, passes, conflicts)
 
 
 def _is_operand(access: Access) -> bool:
@@ -100,10 +141,15 @@ def _operand(
 
 def _lane(main: StoreSite, access: Access) -> LoopInfo:
     """The threads of a unit that have other rows, or columns, of an operand."""
+    return next(loop for loop in _lanes(main) if access.uses(loop.var))
+
+
+def _lanes(main: StoreSite) -> list[LoopInfo]:
+    """The loops over the threads of a unit."""
     inner: list[LoopInfo] = []
     for loop in main.loops:
         if loop.kind is LoopKind.VTHREAD:
             inner.clear()
         elif loop.kind is LoopKind.THREAD:
             inner.append(loop)
-    return next(loop for loop in inner if access.uses(loop.var))
+    return inner

@@ -47,6 +47,9 @@ _MOST_TERMS: Final = 4
 # Warps of a block that computes on tensor units, and how often each is drawn.
 _UNIT_WARPS: Final = (1, 2, 4, 8, 16)
 _UNIT_SHARES: Final = (0.05, 0.15, 0.40, 0.35, 0.05)
+# The same of groups of warps that compute on one unit together.
+_GROUPS: Final = (1, 2, 3, 4)
+_GROUP_SHARES: Final = (0.1, 0.4, 0.3, 0.2)
 # Most results of a thread on tensor units, which its registers hold beside operands.
 _MOST_RESULTS: Final = 128
 # Share of the rows whose numbers of threads are powers of two along every axis.
@@ -120,9 +123,7 @@ def _kinds(sketch: Sketch) -> _Kinds:
                     reduces.add(n)
                 elif position == wide[-1]:
                     last.add(n)
-    return _Kinds(
-        kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points, sums, units
-    )
+    return _Kinds(kinds, frozenset(reduces), frozenset(lanes), frozenset(last), points, sums, units)
 
 
 def _unit_of(sketch: Sketch, host: StagePlan) -> tuple[int, int]:
@@ -237,14 +238,16 @@ def _draw_units(filling: _Filling, kinds: _Kinds, columns: Sequence[int]) -> Int
     target, rng, count = filling.sketch.target, filling.rng, len(filling.values)
     warps = rng.choice(_UNIT_WARPS, size=count, p=_UNIT_SHARES)
     results, threads = kinds.units[columns[0]]
-    warps = np.maximum(warps * target.warp_size // threads, 1)
+    if threads > target.warp_size:
+        warps = rng.choice(_GROUPS, size=count, p=_GROUP_SHARES)
     room = kinds.points[columns[0]] // (results * target.threads)
     most = _MOST_RESULTS * threads // results
     units = 2 ** (np.sqrt(rng.random(count)) * most.bit_length()).astype(np.int64)
     units = np.minimum(units, np.maximum(room // warps, 1))
     powers = rng.random(count) < _POWERS
     filling.fill(kinds.of(columns, LoopKind.VTHREAD), units, powers=powers)
-    filling.fill(kinds.of(columns, LoopKind.THREAD), warps, powers=np.ones(count, np.bool_))
+    alone = np.full(count, threads == target.warp_size)
+    filling.fill(kinds.of(columns, LoopKind.THREAD), warps, powers=alone)
     serial = 2 ** (rng.random(count) * _MOST_SERIAL.bit_length()).astype(np.int64)
     filling.fill(kinds.of(columns, LoopKind.SERIAL), serial)
     filling.rest(columns, kinds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from sketch.target.target import Target
 # Registers a thread needs besides its accumulators and operands: addresses, loop counters.
 _OVERHEAD_REGISTERS = 32
 _AHEAD_REGISTERS = 20
+_TILE_REGISTERS = 8  # the same where tensor units read tiles by themselves
 MOST_STAGED_BYTES = 128
 """What a thread may keep in registers of the tile that is read next."""
 _REGISTER_BYTES = 4
@@ -89,7 +90,11 @@ def registers_of(root: Node, target: Target) -> Num:
     for store, loops in stores((root,)):
         operands = np.maximum(operands, _operands(store, loops))
     staged = 0 if copies_ahead(target) else _staged_registers(root)
-    addresses: Num = _OVERHEAD_REGISTERS + _ahead_registers(root) + _swizzle_registers(root)
+    ahead = _ahead_registers(root)
+    if any(_reads_tiles(loops) for _, loops in stores((root,))):
+        addresses: Num = _OVERHEAD_REGISTERS + ahead // _AHEAD_REGISTERS * _TILE_REGISTERS
+    else:
+        addresses = _OVERHEAD_REGISTERS + ahead + _swizzle_registers(root)
     total: Num = accumulators + operands + staged
     return total + addresses
 
@@ -116,8 +121,6 @@ def _ahead_registers(root: Node) -> Num:
 def _swizzle_registers(root: Node) -> Num:
     """Registers of the addresses of pieces that change places, of each order that they may have."""
     orders: Num = 0
-    if any(_reads_tiles(loops) for _, loops in stores((root,))):
-        return orders
     for node in walk((root,)):
         if isinstance(node, Allocate) and node.buffer.swizzle is not None:
             orders = orders + node.buffer.swizzle.pieces - 1
@@ -160,12 +163,21 @@ def _lanes_of_units(loops: tuple[Loop, ...]) -> dict[LoopVar, Num]:
 
 def _reads_tiles(loops: tuple[Loop, ...]) -> bool:
     """Whether threads of several warps compute on a unit together, which reads tiles by itself."""
-    if not any(loop.kind is LoopKind.TENSOR for loop in loops):
-        return False
-    lanes = 1
-    for extent in _lanes_of_units(loops).values():
-        lanes *= int(extent)
-    return lanes > WARP
+    return threads_of_unit((loop.kind, loop.extent) for loop in loops) > WARP
+
+
+def threads_of_unit(loops: Iterable[tuple[LoopKind, object]]) -> float:
+    """The threads that compute on a tensor unit together, from the kinds and extents of the loops
+    around a statement; 1 where none does.
+    """
+    threads, unit = 1.0, False
+    for kind, extent in loops:
+        unit |= kind is LoopKind.TENSOR
+        if kind is LoopKind.VTHREAD:
+            threads = 1.0
+        elif kind is LoopKind.THREAD and isinstance(extent, int | float):  # no decision
+            threads *= extent
+    return threads if unit else 1.0
 
 
 def _elements(load: BufferLoad, copies: dict[LoopVar, Num]) -> Num:

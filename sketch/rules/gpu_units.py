@@ -41,8 +41,8 @@ from sketch.target.fragments import ROW_BYTES, FragmentPart, UnitAxis
 from sketch.target.target import Target
 from sketch.target.units import TensorUnit, units_of
 
-# Levels of a tiled axis of the host: blocks, warps (or groups of four), units of each, then the parts
-# of a unit.
+# Levels of a tiled axis of the host: blocks, warps (or groups of four), units of each, then the
+# parts of a unit.
 _WARPS: Final = 1
 _UNITS: Final = 2
 _PARTS: Final = 3
@@ -70,9 +70,7 @@ class TileOnWarps:
         """A state for each unit that pays."""
         inner = tiled_producer(state, stage)
         assert inner is not None
-        return tuple(
-            _on_unit(state, stage, inner, fit) for fit in self._fits(state, inner)
-        )
+        return tuple(_on_unit(state, stage, inner, fit) for fit in self._fits(state, inner))
 
     def _fits(self, state: State, inner: StagePlan) -> tuple[WarpFit, ...]:
         known = units_of(state.target) if self.units is None else self.units

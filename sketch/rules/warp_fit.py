@@ -44,9 +44,7 @@ class WarpFit:
     dims: tuple[tuple[Tensor, int], ...]
 
 
-def fits_on_gpu(
-    program: Program, op: Compute, units: Iterable[TensorUnit]
-) -> tuple[WarpFit, ...]:
+def fits_on_gpu(program: Program, op: Compute, units: Iterable[TensorUnit]) -> tuple[WarpFit, ...]:
     """The unit of one warp that ``warp_fit`` chooses, and of those of four warps the two widest of
     those that compute the least that nobody wants.
     """

@@ -175,7 +175,7 @@ class SharedTiles:
     ``count`` (1 to 4, or a decision) of them are kept, so that ``count - 1`` are filled ahead of
     the one that is read.  ``layout`` (0 to 4, or a decision): 0 row-major; 1 with rows that are 16
     bytes longer; 2 with dimension ``dim`` innermost; 3 both; 4 row-major, with the pieces of 16
-    bytes of a row in an order that depends on the row; ``TURNED_PIECES``: so with ``dim`` innermost.
+    bytes of a row in an order that depends on the row; ``TURNED_PIECES``: 2 and 4.
     """
 
     kind: ClassVar[str] = "shared_tiles"

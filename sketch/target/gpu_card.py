@@ -38,6 +38,7 @@ class GpuCard:
         results_ahead: of a warp, so many independent ones of a thread hide as much as a warp more.
         half_macs, tf32_macs, int8_macs: multiply-adds a cycle of a processor's tensor units, dense,
             accumulated in fp32 or int32; 0: it has no such unit.
+        warp_share: of these, what products of single warps reach where others are of four warps.
     """
 
     name: str = ""
@@ -67,6 +68,7 @@ class GpuCard:
     half_macs: int = 0
     tf32_macs: int = 0
     int8_macs: int = 0
+    warp_share: float = 1.0
 
     def unit_macs(self, element_bytes: int) -> int:
         """Multiply-adds a cycle of a processor's tensor units on elements of 1 or 2 bytes."""

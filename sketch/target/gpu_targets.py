@@ -73,14 +73,16 @@ _USUAL: Final[Mapping[str, tuple[str, int, int]]] = {
 }
 ARCHS: Final = tuple(_PROCESSORS)
 """Architectures that there is code for."""
-# The same architectures with the instructions of their tensor units: what uses these is compiled for
-# the name with the letter.
+# The same architectures with the instructions of their tensor units: what uses these is compiled
+# for the name with the letter.
 _WITH_UNITS: Final = {"sm_90a": "sm_90", "sm_100a": "sm_100", "sm_120a": "sm_120"}
 # Products that the warps of an architecture compute on its tensor units: PTX ISA, "mma".
 _OLDEST_PRODUCTS: Final = frozenset(("mma-f16",))
 _PRODUCTS: Final = _OLDEST_PRODUCTS | {"mma-bf16", "mma-s8", "mma-long"}
-# Those of four warps, which only this architecture has: PTX ISA, "wgmma".
+# Those of four warps, which only this architecture has (PTX ISA, "wgmma"), and the share of their
+# rate that products of single warps reach there.
 _GROUPS: Final = ("sm_90",)
+_WARP_SHARE: Final = 0.62
 # Architectures without PTX's cp.async, which came with sm_80.
 _SYNCHRONOUS: Final = ("sm_75",)
 CARDS: Final = tuple(_MODELS)
@@ -178,5 +180,6 @@ def _target(name: str, model: _Model) -> Target:
             half_macs=model.half_macs,
             tf32_macs=model.tf32_macs,
             int8_macs=model.int8_macs,
+            warp_share=_WARP_SHARE if model.arch in _GROUPS else 1.0,
         ),
     )

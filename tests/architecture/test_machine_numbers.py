@@ -22,7 +22,10 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
     "sketch/population/draw_gpu.py": "search: which numbers are likely",
-    "sketch/rules/gpu_units.py": "levels of tiles, where units are offered; PTX: ldmatrix",
+    "sketch/rules/gpu_units.py": "levels of tiles",
+    "sketch/rules/warp_fit.py": "search: where units are offered; PTX: ldmatrix",
+    "codegen/cuda/tile_text.py": "PTX: fields of a matrix descriptor",
+    "codegen/cuda/tile_nest.py": "PTX: swizzling of 128 bytes",
     "sketch/rules/gpu_split_reduce.py": "search: how many parts are offered, and where",
     "sketch/target/": "makes targets: these are the numbers that go into them",
     "sketch/variants/winograd.py": "the transforms of one algorithm, and where it pays",
@@ -33,7 +36,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/variants/joined_groups.py": "where one algorithm pays",
     "sketch/variants/strassen.py": "the coefficients of one algorithm, and where it pays",
     "sketch/variants/interpolation.py": "the interpolation points of that algorithm",
-    "costmodel/extract/warp_terms.py": "PTX: ldmatrix and mma.sync; what our GPU code needs",
+    "costmodel/extract/warp_terms.py": "PTX: ldmatrix, mma.sync, wgmma; what our GPU code needs",
     "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
 }
 # Others by name.
@@ -95,7 +98,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LEAST_READS": "reads of which all but one are saved",
     },
     "codegen/cuda/passes/lanes.py": {"WARP": "CUDA C++: what the shuffle functions are defined on"},
-    "codegen/cuda/passes/pipeline.py": {"_STAGED_TILES": "one is read, one is on its way"},
+    "codegen/cuda/passes/pipeline.py": {
+        "_STAGED_TILES": "one is read, one is on its way",
+        "_LAGGING_TILES": "one is read, one is still read, one is on its way",
+    },
     "codegen/cuda/passes/vectorize.py": {"_LONGEST": "registers of a piece"},
     "codegen/cuda/signature.py": {"_INT_LIMIT": "the int of CUDA C++"},
     "codegen/entry.py": {
@@ -120,6 +126,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/file_cache.py": {"_MOST_BYTES": "disk", "_ABANDONED_S": "files of killed processes"},
     "codegen/gpu/emulation/checked.py": {
         "_ALIGNMENT": "layout of a file of our own",
+        "_DYNAMIC_ALIGNMENT": "of what our GPU code declares",
         "_SECONDS": "when a program of tests hangs",
     },
     "codegen/gpu/emulation/library.py": {
@@ -258,6 +265,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/population/feasible_gpu.py": {
         "_OVERHEAD_REGISTERS": "what our GPU code needs",
         "_AHEAD_REGISTERS": "what our GPU code needs",
+        "_TILE_REGISTERS": "what our GPU code needs",
         "_SWIZZLE_REGISTERS": "what our GPU code needs",
         "MOST_STAGED_BYTES": "what our GPU code keeps in registers",
         "_REGISTER_BYTES": "PTX",
@@ -315,6 +323,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/schedule/steps.py": {
         "TILE_COUNTS": "search",
         "TILE_LAYOUTS": "codes of our own",
+        "TURNED_PIECES": "codes of our own",
         "BLOCK_ROWS": "search",
     },
     "sketch/schedule/walks.py": dict.fromkeys(

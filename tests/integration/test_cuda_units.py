@@ -20,8 +20,10 @@ from sketch.lang.expr import cast
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.lower.packing import preparations
+from sketch.rules.unit_fit import unit_of
 from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
+from sketch.target.units import units_of
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.zero_padded import zero_padded
 from tests.support.cuda_programs import feasible_rows
@@ -39,6 +41,9 @@ from tests.support.units import (
 H200 = cuda_target("h200")
 _ROWS = 3
 _LEAST_SHARE = 0.4
+# Products of a tile, and of the cycles that they take those in which a warp issues something.
+_TILE_PRODUCTS = 4
+_LEAST_IDLE = 0.6
 
 needs_nvrtc = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
 needs_disassembler = pytest.mark.skipif(disassembler() is None, reason="needs nvdisasm")
@@ -134,11 +139,22 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     "framed": lambda: framed(8, 16, 24, HALVES),
     "framed bytes": lambda: framed(8, 32, 16, ("uint8", "int8")),
     "pixels of bytes": lambda: pixels(7, 20, 16, ("int8", "int8")),
+    "groups": lambda: int_product(130, 270, 150, HALVES),
+    "groups of bytes": lambda: int_product(129, 64, 300, ("int8", "uint8")),
+    "groups requantised": lambda: requantised(100, 136, 260),
+    "groups rectified": lambda: rectified(190, 130, 72, HALVES),
+    "groups batched": lambda: batched(2, 66, 40, 72),
+    "groups of pixels": lambda: pixels(8, 64, 64, HALVES),
 }
+# Those whose tiles four warps can read together.
+GROUPS = (
+    "bf16", "bf16 tails", "s8 tails", "u8 s8", "rectified",
+    *(name for name in CASES if name.startswith("groups")),
+)  # fmt: skip
 
 
 # One of each kind of tails, types and operands.
-FAST = ("bf16 tails", "requantised", "pixels of bytes")
+FAST = ("bf16 tails", "requantised", "pixels of bytes", "groups batched")
 
 
 def rows_of(sketch: Sketch, rng: np.random.Generator) -> list[Mapping]:
@@ -160,7 +176,8 @@ def test_random_rows_equal_the_oracle(name: str, tmp_path: Path) -> None:
     expected = oracle(dag, arrays)
     chosen = [(sketch, row) for sketch in sketches for row in rows_of(sketch, rng)]
     sources = [emit(lower(sketch, dict(row)), H200) for sketch, row in chosen]
-    assert all("mma_m16n8" in source.text for source in sources)
+    assert all("mma_m" in source.text for source in sources)
+    assert any("wgmma_m64" in source.text for source in sources) or name not in GROUPS
     for program, (sketch, row) in zip(compile_checked(sources, tmp_path), chosen, strict=True):
         layouts = preparations(sketch, row)
         given = arrays | {name: layout.apply(arrays[name]) for name, layout in layouts.items()}
@@ -193,12 +210,37 @@ def best_row(sketch: Sketch) -> Mapping:
 def test_the_best_row_of_the_draft_is_products(
     arch: str, types: tuple[str, str], opcode: str, tmp_path: Path
 ) -> None:
-    sketch, *_ = on_units(int_product(4096, 4096, 4096, types), cuda_target(arch))
+    target = cuda_target(arch)
+    offered = on_units(int_product(4096, 4096, 4096, types), target)
+    sketch = next(s for s in offered if unit_of(s, units_of(target)).name.startswith("mma"))
     kernel = build(lower(sketch, dict(best_row(sketch))), sketch.target)
     assert not kernel.spills
     found = loop_of(kernel.cubin, tmp_path, opcode)
     assert count(found, opcode) >= _LEAST_SHARE * found.total(), found
     assert count(found, "BAR") == 1, found
+
+
+@needs_nvrtc
+@needs_disassembler
+@pytest.mark.parametrize(
+    ("types", "opcode"),
+    [(HALVES, "HGMMA"), pytest.param(("uint8", "int8"), "IGMMA", marks=pytest.mark.slow)],
+)
+def test_four_warps_hardly_issue_anything_beside_products(
+    types: tuple[str, str], opcode: str, tmp_path: Path
+) -> None:
+    """A product of n columns takes a processor n / 2 cycles; four warps have one scheduler each."""
+    for sketch in on_units(int_product(8192, 8192, 8192, types), H200):
+        unit = unit_of(sketch, units_of(H200))
+        if unit is None or not unit.reads_shared:
+            continue
+        kernel = build(lower(sketch, dict(best_row(sketch))), H200)
+        assert not kernel.spills
+        found = loop_of(kernel.cubin, tmp_path, opcode)
+        products = count(found, opcode)
+        assert products >= _TILE_PRODUCTS, found
+        assert found.total() <= _LEAST_IDLE * products * unit.n / 2, found
+        assert count(found, "BAR") == count(found, "WARPGROUP") - 1 == 1, found
 
 
 @needs_nvrtc
@@ -213,12 +255,12 @@ def test_the_best_row_of_the_draft_is_products(
 def test_architectures_have_code(arch: str) -> None:
     target = cuda_target(arch)
     for types in (("float16", "float16"), HALVES, ("uint8", "int8")):
-        for sketch in on_units(int_product(256, 256, 256, types), target)[:1]:
+        for sketch in on_units(int_product(256, 256, 256, types), target):
             kernel = build(lower(sketch, dict(best_row(sketch))), target)
             assert not kernel.spills
 
 
 def test_pixels_by_their_number_are_copied_in_pieces_of_channels() -> None:
-    sketch, *_ = on_units(pixels(14, 64, 64, HALVES), H200)
-    text = emit(lower(sketch, dict(best_row(sketch))), H200).text
-    assert text.count("copy_ahead<8>(&C_rows_cache") == 2
+    for sketch in on_units(pixels(14, 64, 64, HALVES), H200):
+        text = emit(lower(sketch, dict(best_row(sketch))), H200).text
+        assert text.count("copy_ahead<8>(&C_rows_cache") == 2

@@ -1,10 +1,10 @@
 """Products that a tensor unit does later are begun together, and waited for.
 
-    serial k                          begin
-      unit(A[k], B[k])        ->      serial k
-                                        unit(A[k], B[k])
-                                      end
-                                      wait
+serial k                          begin
+  unit(A[k], B[k])        ->      serial k
+                                    unit(A[k], B[k])
+                                  end
+                                  wait
 """
 
 from __future__ import annotations

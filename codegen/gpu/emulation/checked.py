@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from codegen.cuda.kernel import CudaSource, Launch
 from codegen.errors import CodegenError
 from codegen.file_cache import FileCache
-from codegen.gpu.alignment import WIDEST
 from codegen.gpu.emulation.library import FOLDER, EmulationError, build_unit
 from codegen.kernel import Argument
 from sketch.lang.dtypes import size_of

@@ -33,8 +33,7 @@ EMULATION: Final = "emulation"
 FOLDER: Final = Path(__file__).parent
 """Where the headers are."""
 _HEADERS: Final = tuple(
-    FOLDER / name
-    for name in ("cuda_cpu.h", "fibres.h", "list.h", "tile_units.h", "warp_units.h")
+    FOLDER / name for name in ("cuda_cpu.h", "fibres.h", "list.h", "tile_units.h", "warp_units.h")
 )
 _LANGUAGE: Final = ("-std=c++17", "-nostdinc++", "-w", "-fno-strict-aliasing")
 _LEVEL: Final = "-O1"

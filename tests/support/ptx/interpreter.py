@@ -215,9 +215,7 @@ class _Machine:
         values[lanes] = self._access(space, addresses, width * len(names), lanes)
         for number, name in enumerate(names):
             part = np.ascontiguousarray(values[:, number * width : (number + 1) * width])
-            self._registers.assign(
-                name, extended(part.view(type_of(kind)).reshape(-1), kind), mask
-            )
+            self._registers.assign(name, extended(part.view(type_of(kind)).reshape(-1), kind), mask)
 
     def _store(self, instruction: Instruction, mask: Mask) -> None:
         target, source = instruction.operands

@@ -85,7 +85,9 @@ class Region:
         published = self.published[at]
         early = (published == _NOBODY) | (published >= who.epoch[:, None])
         if early.any():
-            self._fault("a unit reads what no thread has published before a barrier", at, early, who)
+            self._fault(
+                "a unit reads what no thread has published before a barrier", at, early, who
+            )
         return data
 
     def publish(self, who: Who) -> None:

@@ -134,9 +134,7 @@ class AsynchronousProducts:
             issued[lanes] = True
             cells = np.concatenate([one[number].ravel(), other[number].ravel()])
             self._shared.busy[cells] += 1
-            self._under_way.append(
-                _Product(names, cells, issued, np.full(len(mask), -1, np.int64))
-            )
+            self._under_way.append(_Product(names, cells, issued, np.full(len(mask), -1, np.int64)))
 
     def _whole_groups(self, mask: Mask) -> NDArray[np.int64]:
         """The threads that take part, [groups, 128]."""
@@ -166,7 +164,9 @@ class AsynchronousProducts:
             raise PtxError("threads of four warps have other matrix descriptors")
         first = self._subset(groups[:, 0])
         cells = np.stack([addresses(int(one), rows, 32) for one in given[:, 0]])
-        cells = np.where(cells < self._stride, cells + first.block[:, None, None] * self._stride, -1)
+        cells = np.where(
+            cells < self._stride, cells + first.block[:, None, None] * self._stride, -1
+        )
         data = np.stack(
             [
                 self._shared.read_by_unit(at, Who(*(np.repeat(part[n], rows) for part in

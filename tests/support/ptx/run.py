@@ -14,10 +14,11 @@ from tests.support.ptx.memory import Region
 from tests.support.ptx.program import PtxError, parse_ptx
 
 
-def ptx_of(text: str, arch: str = "compute_90") -> str:
-    """NVRTC's PTX of a translation unit."""
+def ptx_of(text: str, arch: str = "") -> str:
+    """NVRTC's PTX of a translation unit; ``arch``: "": the one that has what it calls."""
     from cuda.bindings import nvrtc
 
+    arch = arch or ("compute_90a" if "wgmma_" in text else "compute_90")
     status, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], [])
     assert int(status) == 0
     try:

@@ -13,7 +13,7 @@ import pytest
 
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.record import Record, record_of
-from benchmarks.gpu_parts import bandwidth, rivals
+from benchmarks.gpu_parts import bandwidth, rivals, units
 from benchmarks.gpu_parts.agreement import drafted, rank_correlation
 from benchmarks.gpu_parts.bench import Bench
 from benchmarks.gpu_parts.candidates import counted, tasks
@@ -27,6 +27,7 @@ from codegen.gpu.emulation.library import compiler
 from codegen.gpu.open import open_device
 from costmodel.extract import draft_seconds
 from sketch.population.population import sample
+from sketch.target.gpu_targets import cuda_target
 
 ROOT = Path(__file__).parents[3]
 EMULATED = target_of("emulated")
@@ -213,3 +214,8 @@ def test_the_command_on_the_emulated_device(tmp_path: Path) -> None:
     assert found["candidates", "random"]["checked"] > 0
     assert all(row["bar"]["holds"] for row in rows if "bar" in row and row["part"] != "nvrtc")
     assert found["agreement", "recovery"]["found"] == ["lost", "right"]
+
+
+def test_cards_whose_warps_multiply_together_have_a_higher_bar() -> None:
+    bars = {name: units.CASES["bf16"].bar_on(cuda_target(name)) for name in ("a100", "h200")}
+    assert bars == {"a100": 0.55, "h200": 0.8}

@@ -7,11 +7,15 @@ import pytest
 
 from costmodel.extract import draft_seconds
 from sketch.analysis.contraction import contraction_of
+from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
+from sketch.lang.expr import cast
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
 from sketch.rules.generate import generate
-from sketch.rules.warp_fit import WarpFit, warp_fit
 from sketch.rules.unit_fit import unit_of
+from sketch.rules.warp_fit import WarpFit, warp_fit
 from sketch.schedule.loop import LoopRole
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Tensorize
@@ -21,12 +25,13 @@ from tests.support.units import HALVES, int_product, int_window, on_units
 from tests.support.workloads import matmul_dag
 
 H200 = cuda_target("h200")
+ONE_WARP = [unit for unit in units_of(H200) if not unit.reads_shared]
 _ROWS = 512
 
 
 def fit_of(shape: tuple[int, int, int], types: tuple[str, str] = HALVES) -> WarpFit | None:
     (stage,) = int_product(*shape, types).stages
-    return warp_fit(stage, units_of(H200))
+    return warp_fit(stage, ONE_WARP)
 
 
 def test_a_unit_is_along_rows_columns_and_terms() -> None:
@@ -68,9 +73,10 @@ def test_plain_sketches_are_offered_beside() -> None:
     dag = int_product(1024, 1024, 1024, HALVES)
     tensor = on_units(dag, H200)
     assert tensor and len(generate(dag, H200)) > len(tensor)
-    for sketch in tensor:
-        unit = unit_of(sketch, units_of(H200))
-        assert unit is not None and unit.name == "mma.m16n8k16.bf16"
+    units = [unit_of(sketch, units_of(H200)) for sketch in tensor]
+    assert {unit and unit.name for unit in units} == {
+        "mma.m16n8k16.bf16", "wgmma.m64n256k16.bf16", "wgmma.m64n128k16.bf16",
+    }  # fmt: skip
 
 
 def test_a_warp_has_the_lanes_of_a_unit() -> None:
@@ -96,3 +102,42 @@ def test_the_draft_prefers_units(card: str, shape: tuple[int, int, int]) -> None
     times = {sketch.key: best(sketch) for sketch in generate(dag, target)}
     plain = min(time for key, time in times.items() if key not in tensor)
     assert min(times[key] for key in tensor) < plain
+
+
+def group_units(dag: ComputeDAG) -> list[str]:
+    """The units of four warps that are offered for a program."""
+    found = [unit_of(sketch, units_of(H200)) for sketch in on_units(dag, H200)]
+    return [unit.name for unit in found if unit is not None and unit.reads_shared]
+
+
+def test_units_of_four_warps_compute_little_that_nobody_wants() -> None:
+    assert group_units(int_product(512, 96, 512, HALVES)) == [
+        "wgmma.m64n32k16.bf16", "wgmma.m64n256k16.bf16",
+    ]  # fmt: skip
+    assert group_units(int_product(8, 24, 512, HALVES)) == []
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_units_of_four_warps_read_rows_of_terms(constant: bool) -> None:
+    """A constant is laid out so ahead of time; elsewhere terms have to lie in order."""
+    dag = int_product(256, 256, 256, HALVES)
+    (lhs, rhs) = dag.inputs
+    assert bool(group_units(dag))
+    weights = placeholder(rhs.shape, rhs.dtype, name="W", constant=constant)
+    r = reduce_axis(256, "r")
+    body = lambda i, j: reducers.sum(  # noqa: E731
+        cast(lhs[i, r], "float32") * cast(weights[r, j], "float32"), r
+    )
+    assert bool(group_units(ComputeDAG([compute((256, 256), body)]))) is constant
+
+
+@pytest.mark.parametrize("types", [HALVES, ("float16", "float16"), ("uint8", "int8")])
+def test_the_draft_prefers_units_of_four_warps(types: tuple[str, str]) -> None:
+    dag = int_product(8192, 8192, 8192, types)
+    times: dict[bool, float] = {}
+    for sketch in on_units(dag, H200):
+        unit = unit_of(sketch, units_of(H200))
+        assert unit is not None
+        seconds = times.get(unit.reads_shared, np.inf)
+        times[unit.reads_shared] = min(seconds, best(sketch))
+    assert times[True] < times[False]

@@ -11,6 +11,7 @@ from sketch.target.fragments import REGISTER_BYTES, WARP
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.units import UNITS, TensorUnit, units_of
 
+ARCHS = ("t4", "sm_80", "sm_90", "sm_90a", "h200", "sm_100")
 WARP_UNITS = [unit for unit in UNITS if unit.fragments is not None]
 
 
@@ -18,14 +19,16 @@ WARP_UNITS = [unit for unit in UNITS if unit.fragments is not None]
 def test_each_element_has_one_place(unit: TensorUnit) -> None:
     assert unit.fragments is not None
     lhs, rhs, acc = unit.fragments
-    shapes = ((lhs, unit.m, unit.k), (rhs, unit.n, unit.k), (acc, unit.m, unit.n))
+    shapes = [(acc, unit.m, unit.n)]
+    if not unit.reads_shared:
+        shapes += [(lhs, unit.m, unit.k), (rhs, unit.n, unit.k)]
     for fragment, rows, columns in shapes:
         places = fragment.places()
         assert sorted(places.values()) == sorted(product(range(rows), range(columns)))
-        assert {lane for lane, _, _ in places} == set(range(WARP))
+        assert {lane for lane, _, _ in places} == set(range(unit.lanes))
         assert {register for _, register, _ in places} == set(range(fragment.registers))
-    packs = {place for _, _, place in lhs.places()}
-    assert packs == set(range(REGISTER_BYTES // size_of(unit.lhs)))
+    packs = {place for _, _, place in lhs.places()} if lhs.parts else set()
+    assert unit.reads_shared or packs == set(range(REGISTER_BYTES // size_of(unit.lhs)))
 
 
 def test_halves_are_where_the_tables_of_ptx_say() -> None:
@@ -58,7 +61,23 @@ def test_bytes_are_where_the_tables_of_ptx_say() -> None:
 
 
 def test_architectures_have_the_units_that_their_instructions_are() -> None:
-    names = {arch: {unit.name for unit in units_of(cuda_target(arch))} for arch in ("t4", "sm_80")}
+    names = {arch: {unit.name for unit in units_of(cuda_target(arch))} for arch in ARCHS}
     assert names["t4"] == {"mma.m16n8k8.f16"}
-    assert names["sm_80"] == {unit.name for unit in WARP_UNITS}
-    assert set(units_of(cuda_target("h200"))) == set(units_of(cuda_target("sm_100")))
+    alone = {unit.name for unit in WARP_UNITS if unit.lanes == WARP}
+    assert names["sm_80"] == alone
+    assert names["sm_90"] == names["sm_90a"] == names["h200"] == {u.name for u in WARP_UNITS}
+    assert names["sm_100"] == alone
+
+
+def test_results_of_four_warps_are_where_the_figure_of_ptx_says() -> None:
+    """Of wgmma.m64nN: d0 and d1 of a thread are neighbours, d2 and d3 are 8 rows below them, and
+    each further four 8 columns on.
+    """
+    (unit,) = [unit for unit in WARP_UNITS if unit.name == "wgmma.m64n128k16.bf16"]
+    assert unit.fragments is not None
+    places = unit.fragments[2].places()
+    for thread in range(unit.lanes):
+        warp, lane = divmod(thread, WARP)
+        for i in range(unit.n // 2):
+            row = 16 * warp + lane // 4 + (8 if i % 4 > 1 else 0)
+            assert places[thread, i, 0] == (row, 8 * (i // 4) + lane % 4 * 2 + i % 2)

@@ -1,0 +1,142 @@
+"""Products that four warps begin and that read shared memory later: every fault in what orders
+them, or says where their operands are, is noticed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codegen.cuda.build import emit
+from codegen.cuda.kernel import CudaSource
+from codegen.cuda.nvrtc import missing_compiler
+from codegen.gpu.emulation.checked import compile_checked
+from codegen.gpu.emulation.library import EmulationError, compiler
+from sketch.lower import lower
+from sketch.lower.packing import preparations
+from sketch.rules.unit_fit import unit_of
+from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.units import units_of
+from tests.support.cuda_programs import feasible_rows
+from tests.support.ptx.memory import MemoryFault
+from tests.support.ptx.program import PtxError
+from tests.support.ptx.run import ptx_of, run_ptx
+from tests.support.units import HALVES, int_arrays, int_product, on_units, oracle
+
+H200 = cuda_target("h200")
+_ROWS = 32
+
+needs_nvrtc = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+
+Arrays = dict[str, np.ndarray]
+
+
+def program(tiles: int) -> tuple[CudaSource, Arrays, np.ndarray]:
+    """A product with so many tiles in shared memory, its operands, its result."""
+    dag = int_product(80, 72, 450, HALVES)
+    rng = np.random.default_rng(0)
+    sketch, row = chosen(on_units(dag, H200), tiles)
+    arrays = int_arrays(dag, rng)
+    expected = oracle(dag, arrays)
+    arrays |= {n: layout.apply(arrays[n]) for n, layout in preparations(sketch, row).items()}
+    return emit(lower(sketch, dict(row)), H200), arrays, expected
+
+
+def chosen(sketches: list[Sketch], tiles: int) -> tuple[Sketch, Mapping[Any, int]]:
+    for sketch in sketches:
+        unit = unit_of(sketch, units_of(H200))
+        if unit is not None and unit.reads_shared:
+            rows = feasible_rows(sketch, _ROWS, np.random.default_rng(0))
+            for number in range(rows.count):
+                row = rows.row(number)
+                if all(row[d] == tiles for d in row if getattr(d, "level", "") == "tiles"):
+                    return sketch, row
+    raise AssertionError("no such row")
+
+
+def without(pattern: str) -> Callable[[str], str]:
+    return lambda text: re.sub(pattern, ";", text)
+
+
+def instead(pattern: str, new: str) -> Callable[[str], str]:
+    return lambda text: re.sub(pattern, new, text)
+
+
+_FIELDS = r"0x4000004000010000ull"
+# What both emulators run, and what only the instructions themselves show.
+SEEN_BY_BOTH: Mapping[str, Callable[[str], str]] = {
+    "no wait behind the loop": without(r"wait_products<0>\(\);"),
+    "no group": without(r"commit_products\(\);"),
+    "pieces of 4 rows change places": instead(r"swizzled<64, 8, 8>", "swizzled<64, 4, 8>"),
+    "pieces stay": instead(r"swizzled<64, 8, 8>", ""),
+    "copies are not waited for": without(r"wait_copies<\d>\(\);"),
+    "no barrier": without(r"__syncthreads\(\);"),
+}
+SEEN_IN_PTX: Mapping[str, Callable[[str], str]] = {
+    "no wait in the loop": without(r"wait_products<1>\(\);"),
+    "one group less is waited for in the loop": instead("wait_products<1>", "wait_products<2>"),
+    "no fence of registers": without(r'asm volatile\("wgmma.fence[^;]*;"[^;]*;'),
+    "stores are not published": without(r"publish_stores\(\);"),
+    "stores are published behind the barrier": instead(
+        r"publish_stores\(\);\s*__syncthreads\(\);", "__syncthreads(); publish_stores();"
+    ),
+    "swizzle of 64 bytes": instead(_FIELDS, "0x8000004000010000ull"),
+    "no swizzle": instead(_FIELDS, "0x0000004000010000ull"),
+    "rows half as far apart": instead(_FIELDS, "0x4000002000010000ull"),
+    "rows twice as far apart": instead(_FIELDS, "0x4000008000010000ull"),
+    "a base offset": instead(_FIELDS, "0x4002004000010000ull"),
+    "not as aligned as pieces change places": instead(
+        r"dynamic_shared \+ 0\)", "dynamic_shared + 128)"
+    ),
+}
+
+
+def mutated(source: CudaSource, change: Callable[[str], str]) -> CudaSource:
+    text = change(source.text)
+    assert text != source.text
+    return replace(source, text=text)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("tiles", [1, 2, 3, 4])
+def test_a_tile_may_be_read_while_the_next_one_is(tiles: int) -> None:
+    source, arrays, expected = program(tiles)
+    assert source.text.count("wait_products<1>") == (tiles > 2)
+    (found,) = run_ptx(source, ptx_of(source.text), arrays).values()
+    np.testing.assert_array_equal(found, expected)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("fault", [*SEEN_IN_PTX, *SEEN_BY_BOTH])
+def test_faults_are_noticed_in_ptx(fault: str) -> None:
+    source, arrays, expected = program(4)
+    mutant = mutated(source, {**SEEN_BY_BOTH, **SEEN_IN_PTX}[fault])
+    ptx = ptx_of(mutant.text)
+    try:
+        (found,) = run_ptx(mutant, ptx, arrays).values()
+    except (MemoryFault, PtxError):
+        return
+    assert not np.array_equal(found, expected)
+
+
+@needs_compiler
+@pytest.mark.parametrize("fault", SEEN_BY_BOTH)
+def test_faults_are_noticed_in_emulation(fault: str, tmp_path: Path) -> None:
+    source, arrays, expected = program(4)
+    (mutant,) = compile_checked([mutated(source, SEEN_BY_BOTH[fault])], tmp_path)
+    noticed = False
+    for reverse in (False, True):
+        try:
+            (found,) = mutant.run(arrays, reverse=reverse).values()
+            noticed |= not np.array_equal(found, expected)
+        except EmulationError:
+            noticed = True
+    assert noticed
