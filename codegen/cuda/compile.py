@@ -12,9 +12,11 @@ from typing import Any, Final
 from codegen.cuda.kernel import CudaKernel, CudaSource, Resources
 from codegen.cuda.nvrtc import compile_source, compiler_key
 from codegen.file_cache import FileCache, user_cache
+from sketch.errors import TargetError
 
 CUBINS: Final = "cubin"
 """The name of the cache of cubins."""
+_GROUPS: Final = "sm_90"  # has units that several warps compute on together
 
 SymbolResources = tuple[tuple[str, Resources], ...]
 
@@ -30,7 +32,8 @@ def compiled(
         cache: where cubins are kept; None: the user's.
 
     Raises:
-        TargetError: NVRTC is not installed, or does not know the architecture.
+        TargetError: NVRTC is not installed, does not know the architecture, or that has no such
+            tensor units.
         CodegenError: NVRTC refuses the program.
     """
     cache, arch = cache or user_cache(CUBINS), _with_units(source, arch)
@@ -49,7 +52,15 @@ def compiled(
 
 def _with_units(source: CudaSource, arch: str) -> str:
     """The architecture whose code may have what only it has, where a program does."""
-    return f"{arch}a" if "wgmma_" in source.text else arch
+    if "wgmma_" not in source.text:
+        return arch
+    if arch != _GROUPS:
+        raise TargetError(
+            f"{source.name} computes on tensor units that {arch} does not have",
+            "CUDA code",
+            "compile it for that GPU",
+        )
+    return f"{arch}a"
 
 
 def recompiled(kernel: CudaKernel, arch: str) -> CudaKernel:

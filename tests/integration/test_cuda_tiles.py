@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from codegen.cuda.build import emit
+from codegen.cuda.compile import compiled
 from codegen.cuda.kernel import CudaSource
 from codegen.cuda.nvrtc import missing_compiler
 from codegen.gpu.emulation.checked import compile_checked
 from codegen.gpu.emulation.library import EmulationError, compiler
+from sketch.errors import TargetError
 from sketch.lower import lower
 from sketch.lower.packing import preparations
 from sketch.rules.unit_fit import unit_of
@@ -140,3 +142,9 @@ def test_faults_are_noticed_in_emulation(fault: str, tmp_path: Path) -> None:
         except EmulationError:
             noticed = True
     assert noticed
+
+
+def test_other_architectures_refuse_such_programs() -> None:
+    source, _, _ = program(4)
+    with pytest.raises(TargetError, match="sm_100 does not have"):
+        compiled(source, "sm_100")
