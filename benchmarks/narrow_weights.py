@@ -23,7 +23,8 @@ from benchmarks.contender import Contender, Prepared
 from benchmarks.decoder import Decoder
 from benchmarks.harness import Options, compare
 from benchmarks.network_cases import flags
-from benchmarks.networks import Tuned, max_error, tune
+from benchmarks.network_errors import error_from_onnxruntime
+from benchmarks.networks import Tuned, tune
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
 from benchmarks.rows import Row, comparison_row, print_bars, print_row, write_json
@@ -81,7 +82,7 @@ def _compared(
     contenders: list[Contender] = [OursNetwork(tuned.module), Memory(), *rivals]
     result = compare(workload, contenders, threads, Options(arguments.rounds, arguments.seconds))
     row = comparison_row(workload.name, threads, tuned.flops, result, apart=(MEMORY,))
-    row["budget"], row["max_error"] = arguments.budget, max_error(workload, result)
+    row["budget"], row["max_error"] = arguments.budget, error_from_onnxruntime(workload, result)
     row["sum_of_tasks_ms"], row["flags"] = tuned.sum_of_tasks_ms, flags(row)
     row["memory_gb_s"] = result.details[MEMORY]["bytes"] / result.milliseconds(MEMORY) / 1e6
     row["packed_gb_s"] = decoder.packed_bytes / row["ours_ms"] / 1e6

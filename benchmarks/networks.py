@@ -1,4 +1,4 @@
-"""Whole networks: tuned, compiled, checked against onnxruntime, and timed next to the rivals.
+"""Whole networks: tuned, compiled, compared with a run in float64, and timed next to the rivals.
 
 ``python -m benchmarks.networks --networks resnet-18 --budget 10m --json FILE``
 
@@ -26,8 +26,9 @@ from autosched.search.recall import best_of
 from autosched.tuning.options import parse_budget
 from benchmarks.command_line import NETWORK_RIVALS, add_comparison, add_networks, add_tuning
 from benchmarks.contender import Contender
-from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
+from benchmarks.harness import Options, compare
 from benchmarks.network_cases import CASES, Case, flags
+from benchmarks.network_errors import error_from_float64
 from benchmarks.ours import OursNetwork
 from benchmarks.peak import Peak
 from benchmarks.rivals import RIVALS
@@ -35,8 +36,6 @@ from benchmarks.rows import Row, comparison_row, print_bars, print_row, write_js
 from benchmarks.workloads import Network
 from codegen.host import host_target
 from sketch.target.target import Target
-
-REFERENCE = "onnxruntime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def compared(
     row = comparison_row(case.name, threads, workload.flops, result)
     row["budget"] = arguments.budget
     row["sum_of_tasks_ms"] = tuned.sum_of_tasks_ms
-    row["max_error"] = max_error(workload, result)
+    row["max_error"] = error_from_float64(workload, result)
     row["flags"] = flags(row)
     row["bars"] = case.bars(row)
     return row
@@ -155,14 +154,6 @@ def _sum_of_tasks(module: Module, log: Path) -> float:
     tasks = [step.info.task for step in module.program.steps]
     ranked = {task: rank(select(records, task, module.target)) for task in set(tasks)}
     return sum(ranked[task][0][0] for task in tasks if ranked[task]) * 1e3
-
-
-def max_error(workload: Network, result: Comparison) -> float:
-    """Of our results, relative to the largest output of onnxruntime; NaN where it did not run."""
-    if REFERENCE not in result.outputs:
-        return float("nan")
-    ours, reference = result.outputs[OURS], result.outputs[REFERENCE]
-    return max(relative_error(ours[name], reference[name]) for name in workload.outputs)
 
 
 def main() -> None:

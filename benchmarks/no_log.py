@@ -1,4 +1,4 @@
-"""Networks without a log: compiled, checked against onnxruntime, and timed next to the rivals.
+"""Networks without a log: compiled, compared with a run in float64, and timed next to the rivals.
 
 ``python -m benchmarks.no_log --all --json FILE``; with ``--effort quick`` little is measured first.
 
@@ -26,7 +26,8 @@ from benchmarks.command_line import add_comparison, add_networks
 from benchmarks.contender import Contender
 from benchmarks.harness import Options, compare
 from benchmarks.network_cases import CASES
-from benchmarks.networks import exported, max_error
+from benchmarks.network_errors import error_from_float64
+from benchmarks.networks import exported
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
 from benchmarks.rows import Row, comparison_row, geometric_means, print_row, write_json
@@ -123,7 +124,7 @@ def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path
     result = compare(done.workload, [*ours, *rivals], threads, options)
     row = comparison_row(name, threads, done.workload.flops, result, (TUNED,))
     row |= {"compile_s": done.compile_s, "compile_cpu_s": done.cpu_s, "variants": done.variants}
-    row["max_error"] = max_error(done.workload, result)
+    row["max_error"] = error_from_float64(done.workload, result)
     if done.tuned is not None:
         row["tuned_ms"] = result.milliseconds(TUNED)
         row["ratio_to_tuned"] = row["ours_ms"] / row["tuned_ms"]

@@ -35,7 +35,8 @@ from benchmarks.command_line import add_comparison, add_float_logs, add_tuning
 from benchmarks.contender import Contender
 from benchmarks.harness import OURS, Options, compare
 from benchmarks.network_cases import flags
-from benchmarks.networks import Tuned, max_error, tune
+from benchmarks.network_errors import error_from_onnxruntime
+from benchmarks.networks import Tuned, tune
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
 from benchmarks.rows import Row, comparison_row, kept_rows, print_bars, print_row, write_json
@@ -132,7 +133,7 @@ def _compared(
     ]  # fmt: skip
     result = compare(workload, contenders, threads, Options(arguments.rounds, arguments.seconds))
     row = comparison_row(workload.name, threads, tuned.flops, result, apart=(FLOAT,))
-    row["budget"], row["max_error"] = arguments.budget, max_error(workload, result)
+    row["budget"], row["max_error"] = arguments.budget, error_from_onnxruntime(workload, result)
     row["sum_of_tasks_ms"] = tuned.sum_of_tasks_ms
     times = (np.median(result.rounds[who]) for who in (FLOAT, OURS))
     row["flags"] = flags(row)

@@ -10,9 +10,9 @@ from benchmarks.workloads import Network
 
 ROW = {
     "ours_ms": 10.0,
-    "ratio_low": 0.96,
+    "ratio_low": 1.75,
     "ratios": {"torch_eager": {"ratio": 1.3, "ratio_low": 1.2}},
-    "sum_of_tasks_ms": 10.5,
+    "sum_of_tasks_ms": 10.2,
     "profile_residual_percent": 1.0,
     "max_error": 9e-6,
     "kernels_without_record": 0,
@@ -37,13 +37,13 @@ def test_all_bars_of_a_good_row_hold():
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("resnet-18", {"ratio_low": 0.94}),
-        ("mobilenet-v2", {"ratio_low": 0.79}),
+        ("resnet-18", {"ratio_low": 1.69}),
+        ("mobilenet-v2", {"ratio_low": 1.24}),
         ("resnet-18", {"ratios": {}}),
         ("resnet-18", {"max_error": float("nan")}),
-        ("resnet-18", {"max_error": 2e-5}),
+        ("resnet-18", {"max_error": 3e-5}),
         ("resnet-18", {"sum_of_tasks_ms": 8.0}),
-        ("resnet-18", {"profile_residual_percent": 6.0}),
+        ("resnet-18", {"profile_residual_percent": 3.0}),
     ],
 )
 def test_a_row_may_miss_one_bar(name, change):
