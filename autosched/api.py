@@ -152,7 +152,7 @@ def extract_tasks(
     from autosched.tuning.networks import shared_tasks
 
     machine = resolve_target(target, threads)
-    extractions = [extract_checked(network) for network in networks_of(net)]
+    extractions = [extract_checked(network, machine) for network in networks_of(net)]
     return tuple(Task.of(spec) for spec in shared_tasks(extractions, machine))
 
 

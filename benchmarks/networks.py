@@ -142,7 +142,7 @@ def _tune(network: ZooNetwork, target: Target, arguments: argparse.Namespace, lo
     budget_s = parse_budget(arguments.budget)
     if arguments.skip_tuned:
         records = RecordLog(log).read().records
-        tasks = network_tasks(extract_checked(network), target)
+        tasks = network_tasks(extract_checked(network, target), target)
         budget_s *= sum(best_of(task, records) is None for task in tasks) / len(tasks)
     if budget_s:
         autosched.tune(network, target, budget=budget_s, log=log, skip_tuned=arguments.skip_tuned)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from autosched import zoo
-from autosched.compilation.network import network_tasks
-from autosched.graph.extract import extract
+from autosched.compilation.network import extract_checked, network_tasks
 from autosched.task import Task
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
@@ -13,7 +12,8 @@ from sketch.lang.tensor import Placeholder
 
 def convolution_tasks(threads: int) -> list[Task]:
     """Distinct tasks with a convolution's weight, each with its number of uses."""
-    tasks = network_tasks(extract(zoo.build("resnet-18")), host_target(threads))
+    target = host_target(threads)
+    tasks = network_tasks(extract_checked(zoo.build("resnet-18"), target), target)
     return [Task.of(task) for task in tasks if _has_filter(task.dag)]
 
 

@@ -112,7 +112,7 @@ def measure(
     began = job.now()
     tune_networks([network], target, job)
     records = job.log.read().records
-    tasks = network_tasks(extract_checked(network), target)
+    tasks = network_tasks(extract_checked(network, target), target)
     points = curve(records, {task.key: task.weight for task in tasks}, began)
     ends = [s for s in checkpoints if points and s < points[-1].seconds]
     early = [_until(records, began + s) for s in ends]

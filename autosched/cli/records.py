@@ -173,8 +173,10 @@ def _replayable(records: Sequence[Record], model: str) -> tuple[Record, ...]:
     from autosched.compilation.network import extract_checked, network_tasks
     from autosched.search.replayable import replayable
 
-    extraction = extract_checked(open_network(model))
-    kept, lines = replayable(records, lambda target: network_tasks(extraction, target))
+    network = open_network(model)
+    kept, lines = replayable(
+        records, lambda target: network_tasks(extract_checked(network, target), target)
+    )
     notify(lines)
     return kept
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from autosched.records.reading import RecordSet
     from autosched.report.page.subject import ReportSubject
     from autosched.tasks.spec import TaskSpec
+    from sketch.target.target import Target
 
 _EXAMPLES = """\
   autosched report resnet-18.jsonl -o report.html                      what the log alone says
@@ -52,10 +54,10 @@ def _run(args: argparse.Namespace) -> None:
 
     check_library()
     check_output(args.output)
-    extraction = reported_network(args)
+    extracted = reported_network(args)
     logs = dict(zip(_names(args.logs), map(_read, args.logs), strict=True))
     with Waiting("making the report", args.quiet):
-        report(subject_of(args.model, logs, extraction), args.output)
+        report(subject_of(args.model, logs, extracted), args.output)
     say(args, f"{args.output}: {size_text(Path(args.output).stat().st_size)}")
 
 
@@ -79,8 +81,8 @@ def _names(logs: Sequence[str]) -> list[str]:
     return found
 
 
-def reported_network(args: argparse.Namespace) -> Extraction | None:
-    """The network that --model names.
+def reported_network(args: argparse.Namespace) -> Callable[[Target], Extraction] | None:
+    """The network that --model names, as it is on a machine.
 
     Raises:
         UsageError: there is none, but a shape of its inputs.
@@ -90,36 +92,38 @@ def reported_network(args: argparse.Namespace) -> Extraction | None:
 
     if args.shapes and args.model is None:
         raise UsageError("--shape is for --model", "", "name the model")
-    return None if args.model is None else extract_checked(open_network(args.model, args.shapes))
+    if args.model is None:
+        return None
+    network = open_network(args.model, args.shapes)
+    return cache(lambda target: extract_checked(network, target))
 
 
 def subject_of(
-    model: str | None, logs: Mapping[str, RecordSet], extraction: Extraction | None
+    model: str | None,
+    logs: Mapping[str, RecordSet],
+    extracted: Callable[[Target], Extraction] | None,
 ) -> ReportSubject:
     """What the page of some logs is about.
 
     Raises:
         RecordError: a log has no record, or records of other tasks than the network's.
     """
-    from autosched.report.page.network import operators_of
+    from autosched.compilation.network import network_tasks
+    from autosched.report.page.network import NetworkOperator, operators_of
     from autosched.report.page.subject import ReportSubject, runs_of
 
+    specs: dict[str, TaskSpec] = {}
+    operators: tuple[NetworkOperator, ...] = ()
     first = next(iter(logs.values()))
-    specs = {} if extraction is None else _tasks(extraction, first)
+    if extracted is not None and first.records:
+        machine = first.records[-1].target  # that of the first log
+        extraction = extracted(machine)
+        specs = {task.key: task for task in network_tasks(extraction, machine)}
+        operators = operators_of(extraction)
     runs = [run for log, found in logs.items() for run in runs_of(log, found.records, specs)]
     warnings = [warning for found in logs.values() for warning in found.warnings]
-    operators = () if extraction is None else operators_of(extraction)
     title = f"Tuning report: {model or next(iter(logs))}"
     return ReportSubject(title, tuple(runs), specs, operators, tuple(warnings))
-
-
-def _tasks(extraction: Extraction, first: RecordSet) -> dict[str, TaskSpec]:
-    """The network's tasks for the machine of the first log, by their keys."""
-    from autosched.compilation.network import network_tasks
-
-    if not first.records:
-        return {}
-    return {task.key: task for task in network_tasks(extraction, first.records[-1].target)}
 
 
 COMMAND = Command(

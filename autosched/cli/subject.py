@@ -107,7 +107,7 @@ class NetworkSubject:
         """The distinct tasks of the network."""
         from autosched.compilation.network import extract_checked, network_tasks
 
-        return network_tasks(extract_checked(self.network), target)
+        return network_tasks(extract_checked(self.network, target), target)
 
     def in_precision(self, options: PrecisionOptions, target: Target) -> NetworkSubject:
         """With layers in a precision, on a target that has it; warns of what that does."""

@@ -38,9 +38,9 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.report.page.live import LivePage
     from autosched.report.page.serving import PageServer
 
-    bundle, store, extraction = library(), open_store(args.log), reported_network(args)
+    bundle, store, extracted = library(), open_store(args.log), reported_network(args)
     page = LivePage(
-        store, lambda found: subject_of(args.model, {store.name: found}, extraction), bundle
+        store, lambda found: subject_of(args.model, {store.name: found}, extracted), bundle
     )
     begun = page.check()
     with PageServer(page, args.port) as server:

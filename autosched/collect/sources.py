@@ -97,7 +97,7 @@ def _network(name: str, batch: int, image: int | None, target: Target) -> list[S
     """The tasks of a network at one size."""
     size = "" if image is None else f" image={image}"
     label = f"{name} batch={batch}{size}"
-    tasks = network_tasks(extract_checked(build(name, batch, image)), target)
+    tasks = network_tasks(extract_checked(build(name, batch, image), target), target)
     return [Sourced(task, (Origin(label, name, task.weight),)) for task in tasks]
 
 

@@ -32,6 +32,7 @@ from autosched.system.limits import check_choice
 from autosched.system.memory_limit import enough_memory
 from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
+from sketch.rules.backend import sketch_backend
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -84,10 +85,12 @@ def schedule(
     return tuple(found)
 
 
-def extract_checked(network: Network) -> Extraction:
-    """The network's kernel calls; raises AssemblyError on weights that are NaN or become so."""
+def extract_checked(network: Network, target: Target) -> Extraction:
+    """The network's kernel calls on such a machine; raises AssemblyError on weights that are NaN or
+    become so.
+    """
     check_no_nan(network.graph.constants)
-    extraction = extract(network)
+    extraction = extract(network, sketch_backend(target).chains)
     check_no_nan(extraction.constants)  # folding may divide by zero
     return extraction
 
@@ -174,7 +177,7 @@ def network_contents(
     """
     check_choice("accuracy", accuracy, ACCURACIES)
     with enough_memory(f"compiling network {network.name}"):
-        extraction = extract_checked(network)
+        extraction = extract_checked(network, target)
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
         limits = _limits(extraction, tasks, accuracy)

@@ -80,15 +80,17 @@ class Extraction:
         return self.graph.outputs
 
 
-def extract(model: Network | Graph) -> Extraction:
+def extract(model: Network | Graph, chains: bool = False) -> Extraction:
     """Optimise, fuse and lower a model; subgraphs of one structural key share one program object.
 
     Programs of one key may name their placeholders differently (operands commuted); a subgraph's
     values are bound to the shared program's placeholders by their canonical order.
+
+    ``chains``: products whose results only a product of others reads share its kernel.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
     graph = optimize_narrow(with_reduced(optimize(network.graph), network.reduced))
-    return _extract(graph, _Programs(), {value.name for value in graph.inputs})
+    return _extract(graph, _Programs(chains), {value.name for value in graph.inputs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,12 @@ class _Programs:
     """What a network and the bodies of its loops have in common.
 
     Attributes:
+        chains: see ``extract``.
         by_key: the distinct programs.
         numbers: how many kernels and loops have each name.
     """
 
+    chains: bool
     by_key: dict[str, ComputeDAG] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
 
@@ -111,7 +115,7 @@ class _Programs:
 
 def _extract(graph: Graph, programs: _Programs, given: Collection[str] = ()) -> Extraction:
     graph = split_concats(graph, _written_in_parts(graph))
-    groups = fuse(graph)
+    groups = fuse(graph, programs.chains)
     parts = parts_of(graph, {g.root.output for g in groups if len(g.nodes) == 1}, given)
     read_in_place = parts.keys() - parts_of(graph).keys()
     views = _views(graph, parts)

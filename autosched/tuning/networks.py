@@ -80,7 +80,7 @@ class NetworkTuning:
         from autosched.report.page.writing import report_tuning
 
         tasks = [item.task for item in self.result.tasks]
-        extraction = extract_checked(self.network)
+        extraction = extract_checked(self.network, self.target)
         return report_tuning(path, self.network.name, self.records, tasks, extraction)
 
     def to_json(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def tune_networks(networks: Sequence[Network], target: Target, job: TuneJob) -> 
     """
     if not networks:
         raise OptionError("there is no network to tune", hint="give at least one")
-    extractions = [extract_checked(network) for network in networks]
+    extractions = [extract_checked(network, target) for network in networks]
     tasks = shared_tasks(extractions, target)
     if not tasks:
         return _session(networks, target, TuneResult((), (), 0, 0.0, UNTUNABLE, ()), (), job)

@@ -36,12 +36,14 @@ class SketchBackend:
         rules: the built-in sketch rules, in the order in which they are asked; the last one always
             applies.
         algorithms: other ways to compute a program that may be faster on such a machine.
+        chains: whether the rules compute products of what other products make block by block.
         retired: ways that were among them once: logs have schedules of them.
     """
 
     hardware: Hardware
     rules: tuple[SketchRule, ...]
     algorithms: tuple[Algorithm, ...]
+    chains: bool
     retired: tuple[Algorithm, ...] = ()
 
 
@@ -61,6 +63,7 @@ CPU_SKETCHES: Final = SketchBackend(
         ScheduleSimply(),
     ),
     ALGORITHMS,
+    True,
     RETIRED_ALGORITHMS,
 )
 GPU_SKETCHES: Final = SketchBackend(
@@ -79,6 +82,7 @@ GPU_SKETCHES: Final = SketchBackend(
         ScheduleOnThreads(),
     ),
     GPU_ALGORITHMS,
+    False,
 )
 SKETCH_BACKENDS: Final = (CPU_SKETCHES, GPU_SKETCHES)
 
