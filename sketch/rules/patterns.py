@@ -37,16 +37,21 @@ def fusable_consumer(program: Program, plan: StagePlan) -> StagePlan | None:
 
 def hosts_reduction(program: Program, plan: StagePlan) -> bool:
     """Whether a stage is the last of an element-wise chain that starts at a reduction: the one
-    whose tiles the reduction should be fused with, so not one to inline.
+    whose tiles the reduction should be fused with, so not one to inline.  What rows are reduced of
+    is the last, too, though something else goes on with its elements.
     """
     consumers = program.consumers(plan.op)
-    if any(reads_elementwise(c.op, plan.op) for c in consumers):
+    if all(reads_elementwise(c.op, plan.op) for c in consumers):
         return False
-    read = operations_read(plan.op)
-    return any(
-        p.op.reduce is not None and p.op in read and fusable_consumer(program, p) is plan
-        for p in program.stages
-    )
+    return any(p.op.reduce is not None and plan in _followers(program, p) for p in program.stages)
+
+
+def _followers(program: Program, plan: StagePlan) -> Iterator[StagePlan]:
+    """The stages of the element-wise chain after a stage, each the only consumer of the last."""
+    follower = fusable_consumer(program, plan)
+    while follower is not None:
+        yield follower
+        follower = fusable_consumer(program, follower)
 
 
 def is_made_of_product(program: Program, op: Operation, scheduled: Container[StageId] = ()) -> bool:
