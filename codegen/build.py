@@ -7,6 +7,7 @@ from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
 from codegen.passes.clip import clip
 from codegen.passes.fuse import fuse
+from codegen.passes.lane_trees import lane_trees
 from codegen.passes.legalize import legalize
 from codegen.passes.means import means
 from codegen.passes.partial_sums import partial_sums
@@ -35,6 +36,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     nest = tile_registers(legalize(means(simplify(nest)), target), target)
     nest = tensorize(nest, target)
     check_straight_line(nest, target)
+    nest = lane_trees(nest, target)
     nest = clip(promote(partial_sums(nest, target), target))
     nest = simplify(specialize(nest, target))
     return tile_operands(fuse(nest, target), target)

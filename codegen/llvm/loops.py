@@ -159,6 +159,10 @@ class Loops:
         self.scope.enter_lanes(*outer)
 
     def _vectorized(self, loop: Loop) -> None:
+        if loop.axis_kind == "reduce":
+            ((store, _),) = stores((loop,))
+            self.statements.emit(store, loop)
+            return
         scope = self.scope
         outer = scope.lane, scope.width, scope.lane_step
         scope.enter_lanes(loop.var, int(loop.extent), int(loop.stride))

@@ -8,12 +8,12 @@ from codegen.llvm.addresses import ALWAYS, Guard, lane_constants
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
 from codegen.llvm.unit_calls import UNIT_CALLS, load_group, unit_call
-from codegen.llvm.values import Form, SsaValue, mask_literal
+from codegen.llvm.values import Form, SsaValue, mask_literal, type_text
 from sketch.lang.dtypes import is_float, size_of
-from sketch.lang.expr import Binary, Expr, Unary
+from sketch.lang.expr import Binary, Expr, Reducer, Unary
 from sketch.lang.operator_names import GROUP
 from sketch.lang.reducers import is_sum
-from sketch.nest.loopnest import Buffer, BufferLoad, Predicate, Store
+from sketch.nest.loopnest import Buffer, BufferLoad, Loop, Predicate, Store
 
 
 @dataclass(slots=True)
@@ -33,9 +33,14 @@ class Statements:
         self.evaluator = evaluator
         self.scope, self.memory = evaluator.scope, evaluator.memory
         self.writer, self.arithmetic = evaluator.writer, evaluator.arithmetic
+        self.across: Loop | None = None
 
-    def emit(self, store: Store) -> None:
-        """One instance, with the loop variables as they are in the scope."""
+    def emit(self, store: Store, across: Loop | None = None) -> None:
+        """One instance, with the loop variables as they are in the scope.
+
+        ``across``: the loop whose trips are lanes that the statement reduces to one value.
+        """
+        self.across = across
         if not store.predicates:
             self._emit_guarded(store, ALWAYS)
             return
@@ -141,12 +146,45 @@ class Statements:
             else self.evaluator.cells[cell]
             for target, cell in zip(store.targets, cells, strict=True)
         ]
+        if self.across is not None:
+            return self._combined(reducer, old, self._of_lanes(store, reducer, self.across))
         if is_sum(reducer):
             return [self._accumulate(old[0], store.values[0])]
-        new = [evaluate(value) for value in store.values]
+        return self._combined(reducer, old, [evaluate(value) for value in store.values])
+
+    def _combined(
+        self, reducer: Reducer, old: list[SsaValue], new: list[SsaValue]
+    ) -> list[SsaValue]:
+        """Both as the reducer combines them."""
         pairs = zip((*reducer.lhs, *reducer.rhs), (*old, *new), strict=True)
+        self.evaluator.begin(self.evaluator.guard)  # forget what other operands gave
         self.evaluator.bindings = dict(pairs)
-        return [evaluate(result) for result in reducer.result]
+        return [self.evaluator.evaluate(result) for result in reducer.result]
+
+    def _of_lanes(self, store: Store, reducer: Reducer, lanes: Loop) -> list[SsaValue]:
+        """The values of all lanes, reduced: the upper half with the lower one, and so on."""
+        scope, outer = self.scope, (self.scope.lane, self.scope.width, self.scope.lane_step)
+        width = int(lanes.extent)
+        scope.enter_lanes(lanes.var, width, int(lanes.stride))
+        values = [self.evaluator.evaluate(value) for value in store.values]
+        while width > 1:
+            width //= 2
+            scope.enter_lanes(None, width if width > 1 else 0, 0)
+            low = [self._lanes(value, 0, width) for value in values]
+            high = [self._lanes(value, width, width) for value in values]
+            values = self._combined(reducer, low, high)
+        scope.enter_lanes(*outer)
+        return values
+
+    def _lanes(self, value: SsaValue, first: int, count: int) -> SsaValue:
+        """Some neighbouring lanes of a vector; one is a scalar."""
+        kind = type_text(value.dtype, value.width)
+        if count == 1:
+            ref = self.writer.emit_free(f"extractelement {kind} {value.ref}, i64 {first}")
+            return SsaValue(ref, value.dtype)
+        order = ", ".join(f"i32 {lane}" for lane in range(first, first + count))
+        text = f"shufflevector {kind} {value.ref}, {kind} poison, <{count} x i32> <{order}>"
+        return SsaValue(self.writer.emit_free(text), value.dtype, count)
 
     def _accumulate(self, old: SsaValue, term: Expr) -> SsaValue:
         """``old + term``; products are fused, those by a literal 1 or -1 need no product."""

@@ -216,6 +216,8 @@ def _plan(chain: _Chain, sizes: _Blocks) -> _Plan:
                 terms, limit = 1, sizes.terms
             continue
         left //= trips
+        if loop.kind is LoopKind.VECTORIZED:  # lanes are added by halves
+            continue
         if terms * trips <= limit or not _may_split(chain, loop):
             terms *= trips
             continue
