@@ -17,6 +17,7 @@ from autosched.graph.optimize import optimize, optimize_narrow
 from autosched.graph.own_results import own_results
 from autosched.graph.parts import ValuePart, parts_of
 from autosched.graph.passes.concat import split_concats
+from autosched.graph.product_chains import chain_products
 from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.dag.dag import ComputeDAG
@@ -86,7 +87,7 @@ def extract(model: Network | Graph, chains: bool = False) -> Extraction:
     Programs of one key may name their placeholders differently (operands commuted); a subgraph's
     values are bound to the shared program's placeholders by their canonical order.
 
-    ``chains``: products whose results only a product of others reads share its kernel.
+    ``chains``: products whose rows weigh those of another one share its kernel.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
     graph = optimize_narrow(with_reduced(optimize(network.graph), network.reduced))
@@ -115,7 +116,9 @@ class _Programs:
 
 def _extract(graph: Graph, programs: _Programs, given: Collection[str] = ()) -> Extraction:
     graph = split_concats(graph, _written_in_parts(graph))
-    groups = fuse(graph, programs.chains)
+    groups = fuse(graph)
+    if programs.chains:
+        groups = chain_products(graph, groups)
     parts = parts_of(graph, {g.root.output for g in groups if len(g.nodes) == 1}, given)
     read_in_place = parts.keys() - parts_of(graph).keys()
     views = _views(graph, parts)

@@ -10,10 +10,7 @@
    two slices is one kernel.
 4. What is left of the chains moves into the reduction that is its only reader, and the transposed
    image of few channels into its convolution; where a chain quantises it, the transposition alone.
-5. Where chains are asked for, a product of two activations moves, with what normalises its rows,
-   into the product that alone reads those: attention is one kernel, and its scores are as many as
-   a block of rows has.
-6. What makes wider numbers of bytes or of 16-bit floats moves to the group that is its only reader,
+5. What makes wider numbers of bytes or of 16-bit floats moves to the group that is its only reader,
    whichever that is: the narrow ones are what is stored.
 
 Nodes that are views (reshape), joined in memory (concatenation) or opaque stay outside, or alone.
@@ -28,15 +25,12 @@ from typing import Final
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Pattern
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.einsum import Einsum
-from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
-from autosched.graph.ops.softmax import Softmax
 from sketch.lang.dtypes import BYTES, STORAGE_FLOATS
 
 # Larger groups become several kernels: code grows with them, and what is gained does not.
-_MOST_NODES: Final = 64
+MOST_NODES: Final = 64
 _FEW_CHANNELS: Final = 3  # fewer than the shortest vector has lanes
 _NARROW: Final = (*BYTES, *STORAGE_FLOATS)
 _EXIT: Final = -1  # the virtual node that reads all outputs
@@ -53,12 +47,12 @@ class FusedGroup:
         return self.nodes[-1]
 
 
-def fuse(graph: Graph, chains: bool = False) -> tuple[FusedGroup, ...]:
+def fuse(graph: Graph) -> tuple[FusedGroup, ...]:
     """Partition the nodes of ``graph`` into groups in execution order.
 
-    Views and concatenations compute nothing and are in no group.  ``chains``: see step 5.
+    Views and concatenations compute nothing and are in no group.
     """
-    return _Fusion(graph).groups(chains)
+    return _Fusion(graph).groups()
 
 
 class _Fusion:
@@ -72,7 +66,7 @@ class _Fusion:
         self._dominator = _post_dominators(self._readers)
         self._group: dict[int, list[int]] = {}
 
-    def groups(self, chains: bool) -> tuple[FusedGroup, ...]:
+    def groups(self) -> tuple[FusedGroup, ...]:
         anchors = [
             index
             for index, node in enumerate(self._nodes)
@@ -88,8 +82,6 @@ class _Fusion:
         self._join_chains()
         for index in anchors:
             self._take_prologue(index)
-        for index in anchors if chains else ():
-            self._join_products(index)
         for index, node in enumerate(self._nodes):
             if index not in self._group and not isinstance(node.op, Reshape | Concat):
                 self._group[index] = [index]
@@ -119,7 +111,7 @@ class _Fusion:
         sink = self._dominator[start]
         while sink != _EXIT:
             added = [*self._between(members[-1], sink), sink]
-            if len(members) + len(added) > _MOST_NODES:
+            if len(members) + len(added) > MOST_NODES:
                 return
             if any(not self._may_join(i, limit) for i in added):
                 return
@@ -153,7 +145,7 @@ class _Fusion:
             if chain is None or chain[-1] != index or not self._is_chain(chain):
                 continue
             reader = self._only_reader(index)
-            if reader is None or len(chain) + len(reader) > _MOST_NODES:
+            if reader is None or len(chain) + len(reader) > MOST_NODES:
                 continue
             if self._is_chain(reader) or self._widens(chain):
                 joined = sorted((*chain, *reader))
@@ -167,7 +159,7 @@ class _Fusion:
         if not wide or not self._widens(wide):
             return
         reader = self._only_reader(wide[-1]) or self._only_reduction(wide[-1])
-        if reader is None or len(wide) + len(reader) > _MOST_NODES:
+        if reader is None or len(wide) + len(reader) > MOST_NODES:
             return
         del members[last + 1 :]
         joined = sorted((*wide, *reader))
@@ -236,42 +228,10 @@ class _Fusion:
         if not (once or again or inside):
             return
         members = self._group[anchor]
-        if len(members) + len(chain) > _MOST_NODES:
+        if len(members) + len(chain) > MOST_NODES:
             return
         members.extend(chain)
         self._group.update(dict.fromkeys(chain, members))
-
-    def _join_products(self, last: int) -> None:
-        """Move what alone makes the weights of a product of activations into its group."""
-        node = self._nodes[last]
-        if not self._is_of_activations(last):
-            return
-        for name in node.inputs:
-            weights = self._made_for(name, last)
-            if weights is None or not isinstance(self._nodes[min(weights)].op, Softmax):
-                continue
-            scores = self._made_for(self._nodes[min(weights)].inputs[0], min(weights))
-            if scores is None or not self._is_of_activations(min(scores)):
-                continue
-            joined = sorted((*scores, *weights, *self._group[last]))
-            if len(joined) <= _MOST_NODES:
-                self._group.update(dict.fromkeys(joined, joined))
-            return
-
-    def _made_for(self, name: str, reader: int) -> list[int] | None:
-        """The group whose result is a float32 value that one node alone reads."""
-        index = self._position.get(name)
-        if index is None or self._readers[index] != (reader,):
-            return None
-        group = self._group.get(index)
-        whole = group is not None and max(group) == index
-        return group if whole and self._graph.types[name].dtype == "float32" else None
-
-    def _is_of_activations(self, index: int) -> bool:
-        """Whether a node is a product of matrices none of which is constant."""
-        node = self._nodes[index]
-        constant = any(name in self._graph.constants for name in node.inputs)
-        return isinstance(node.op, Einsum | MatMul) and not constant
 
     def _is_pooled(self, chain: Sequence[int], reader: Node) -> bool:
         """Whether the chain only makes wider numbers of the bfloat16 that a pool reads.

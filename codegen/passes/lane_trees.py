@@ -52,7 +52,7 @@ def _reduces_lanes(loop: Loop, target: Target) -> bool:
 
 
 def _is_vector(value: object, loop: Loop, target: Target) -> bool:
-    if not isinstance(value, BufferLoad) or value.buffer.scope is not Scope.LOCAL:
+    if not isinstance(value, BufferLoad) or value.buffer.scope is Scope.TILE:
         return False
     form, quasi = flatten(value.buffer, value.indices)
     lanes = target.lanes(size_of(value.dtype))

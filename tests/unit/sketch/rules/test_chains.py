@@ -11,6 +11,7 @@ from sketch.lang.expr import Axis, Expr
 from sketch.lang.functions import maximum
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower.lower import lower
+from sketch.operators.broadcast import add
 from sketch.operators.einsum import einsum
 from sketch.operators.matmul import matmul
 from sketch.operators.softmax import softmax
@@ -48,10 +49,21 @@ def perceptron(rows: int, inputs: int, inner: int, outputs: int) -> ComputeDAG:
     return ComputeDAG([matmul(active, second, "result")])
 
 
+def masked(queries: int, keys: int, heads: int, size: int) -> ComputeDAG:
+    """Attention with two masks, one of all heads and one of all batches."""
+    q = placeholder((2, queries, heads, size), name="q")
+    k, v = (placeholder((2, keys, heads, size), name=name) for name in "kv")
+    rows = placeholder((1, 1, queries, keys), name="rows", constant=True)
+    bias = placeholder((1, heads, queries, keys), name="bias", constant=True)
+    scores = einsum((q, k), ("bihd", "bjhd"), "bhij", name="scores")
+    weights = softmax(add(add(scores, rows, "once"), bias, "twice"))
+    return ComputeDAG([einsum((weights, v), ("bhij", "bjhd"), "bihd", name="mix")])
+
+
 @pytest.mark.parametrize(
     "dag",
-    [attention(37, 19, 2, 5), perceptron(67, 9, 33, 18)],
-    ids=["attention", "perceptron"],
+    [attention(37, 19, 2, 5), masked(17, 33, 2, 5), perceptron(67, 9, 33, 18)],
+    ids=["attention", "masked", "perceptron"],
 )
 def test_every_sketch_computes_what_the_oracle_does(dag: ComputeDAG) -> None:
     rng = np.random.default_rng(7)
@@ -75,6 +87,17 @@ def workspaces(dag: ComputeDAG, sketch: Sketch) -> set[str]:
 def test_nothing_between_the_products_is_as_large_as_all_rows() -> None:
     dag = attention(64, 32, 2, 8)
     assert not any(workspaces(dag, sketch) for sketch in generate(dag, ONE))
+
+
+def test_scores_get_their_masks_where_they_are_computed() -> None:
+    """Then statistics of a row read it once, lane by lane, and are no products of masks."""
+    for sketch in generate(masked(64, 32, 2, 8), ONE):
+        plans = {plan.op.name: plan for plan in sketch.program.stages}
+        assert "once" not in plans
+        assert "softmax.max.local" not in plans
+        attached = plans["scores"].attach
+        assert attached is not None
+        assert attached[0] == plans["twice"].id
 
 
 def test_statistics_of_columns_keep_rows_from_being_cut_into_blocks() -> None:

@@ -1,0 +1,116 @@
+"""Attention is one kernel where nobody else reads its scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.extract import extract
+from autosched.graph.ir import Graph, Value
+from autosched.graph.ops.einsum import Einsum
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
+from autosched.graph.ops.matmul import MatMul
+from autosched.graph.ops.softmax import Softmax
+from tests.support.extractions import run_kernels
+
+HEADS, ROWS, KEYS, SIZE = 4, 24, 20, 6
+
+
+class _Net(GraphBuilder):
+    """Queries, transposed keys and values of several heads."""
+
+    def __init__(self, rows: int = ROWS) -> None:
+        super().__init__("net")
+        self.q = self.input(Value("q", (HEADS, rows, SIZE)))
+        self.k = self.input(Value("k", (HEADS, SIZE, KEYS)))
+        self.v = self.input(Value("v", (HEADS, KEYS, SIZE)))
+
+    def masked(self, scores: str) -> str:
+        mask = self.constant("mask", np.tril(np.zeros((ROWS, KEYS), np.float32) - 4.0, -1))
+        return self.add(BinaryOp("add"), [scores, mask])
+
+    def attention(self, axis: int = -1) -> Graph:
+        weights = self.add(Softmax(axis), [self.masked(self.add(MatMul(), [self.q, self.k]))])
+        return self.finish({"y": self.add(MatMul(), [weights, self.v])})
+
+
+def kernels(graph: Graph, chains: bool = True) -> list[str]:
+    """The kernels' names; together they compute what the graph says."""
+    rng = np.random.default_rng(5)
+    inputs = {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in graph.inputs}
+    extraction = extract(graph, chains)
+    values, expected = run_kernels(extraction, inputs), evaluate(graph, inputs)
+    for name, array in expected.items():
+        assert np.abs(values[name] - array).max() <= 1e-5 * np.abs(array).max()
+    return [call.name.rpartition(".")[0] for call in extraction.subgraphs]
+
+
+def test_attention_is_one_kernel() -> None:
+    assert kernels(_Net().attention()) == ["matmul_add_softmax_matmul"]
+
+
+def test_without_chains_products_have_their_own_kernels() -> None:
+    assert kernels(_Net().attention(), chains=False) == ["matmul_add", "softmax", "matmul"]
+
+
+def test_what_follows_attention_is_in_its_kernel() -> None:
+    net = _Net()
+    weights = net.add(Softmax(), [net.add(MatMul(), [net.q, net.k])])
+    mixed = net.add(UnaryOp("tanh"), [net.add(MatMul(), [weights, net.v])])
+    assert kernels(net.finish({"y": mixed})) == ["matmul_softmax_matmul_tanh"]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_weights_may_be_either_operand_of_an_einsum(turned: bool) -> None:
+    net = _Net()
+    weights = net.add(Softmax(), [net.add(Einsum(("hqd", "hdk"), "hqk"), [net.q, net.k])])
+    labels, operands = ("hqk", "hkd"), [weights, net.v]
+    if turned:
+        labels, operands = labels[::-1], operands[::-1]
+    graph = net.finish({"y": net.add(Einsum(labels, "qhd"), operands)})
+    assert kernels(graph) == ["einsum_softmax_einsum"]
+
+
+def _scores_are_an_output() -> Graph:
+    net = _Net()
+    scores = net.add(MatMul(), [net.q, net.k])
+    mixed = net.add(MatMul(), [net.add(Softmax(), [scores]), net.v])
+    return net.finish({"y": mixed, "scores": scores})
+
+
+def _weights_are_read_twice() -> Graph:
+    net = _Net()
+    weights = net.add(Softmax(), [net.add(MatMul(), [net.q, net.k])])
+    halves = net.add(UnaryOp("tanh"), [weights])
+    return net.finish({"y": net.add(MatMul(), [weights, net.v]), "z": halves})
+
+
+def _values_are_constant() -> Graph:
+    net = _Net()
+    weights = net.add(Softmax(), [net.add(MatMul(), [net.q, net.k])])
+    values = net.constant("values", np.ones((HEADS, KEYS, SIZE), np.float32))
+    return net.finish({"y": net.add(MatMul(), [weights, values])})
+
+
+def _columns_are_normalised() -> Graph:
+    return _Net().attention(axis=1)
+
+
+def _few_rows() -> Graph:
+    net = _Net(rows=1)
+    weights = net.add(Softmax(), [net.add(MatMul(), [net.q, net.k])])
+    return net.finish({"y": net.add(MatMul(), [weights, net.v])})
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        _scores_are_an_output(), _weights_are_read_twice(), _values_are_constant(),
+        _columns_are_normalised(), _few_rows(),
+    ],
+    ids=["scores", "weights", "constant", "columns", "few"],
+)  # fmt: skip
+def test_other_products_keep_their_kernels(graph: Graph) -> None:
+    assert sum("matmul" in name for name in kernels(graph)) == 2
