@@ -44,7 +44,7 @@ def _reduces_lanes(loop: Loop, target: Target) -> bool:
     if loop.clip or len(loop.body) != 1 or not isinstance(store := loop.body[0], Store):
         return False
     extent = int(loop.extent)
-    fits = _LEAST_LANES <= extent and extent & (extent - 1) == 0
+    fits = extent >= _LEAST_LANES and extent & (extent - 1) == 0
     guarded = any(loop.var in variables(p.index) for p in store.predicates)
     if store.reducer is None or not fits or guarded or int(loop.stride) != 1:
         return False
