@@ -25,7 +25,7 @@ _LEAST_ROWS: Final = 64
 def chain_products(graph: Graph, groups: tuple[FusedGroup, ...]) -> tuple[FusedGroup, ...]:
     """The groups of ``graph``, those of attention joined, in execution order."""
     by_root = {group.root.output: group for group in groups}
-    joined: dict[str, FusedGroup] = {}
+    joined: dict[str, FusedGroup | None] = {}
     for group in groups:
         for weights, scores in _weights_of(graph, group, by_root):
             nodes = (*scores.nodes, *weights.nodes, *group.nodes)

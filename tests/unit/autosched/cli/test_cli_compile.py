@@ -27,7 +27,7 @@ TARGET = asd.Target("cpu", threads=1)
 
 
 def make_record(number: int, seconds: float, target: Target = TARGET) -> Record:
-    task = asd.Task.of(network_tasks(extract_checked(build("mlp")), TARGET)[number])
+    task = asd.Task.of(network_tasks(extract_checked(build("mlp"), TARGET), TARGET)[number])
     return record_of(task.key, task.space.draft_candidate(), target, Timing((seconds,)))
 
 

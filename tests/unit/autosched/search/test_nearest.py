@@ -151,7 +151,7 @@ def test_the_shipped_file_is_of_this_release() -> None:
 
 
 def test_the_shipped_file_serves_a_network() -> None:
-    tasks = network_tasks(extract_checked(build("squeezenet-1.1")), AVX512)
+    tasks = network_tasks(extract_checked(build("squeezenet-1.1"), AVX512), AVX512)
     seeded = [task for task in tasks if nearest(task, best_schedules(), 2)]
     assert len(seeded) >= 0.9 * len(tasks)
 

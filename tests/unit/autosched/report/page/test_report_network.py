@@ -32,7 +32,7 @@ def tuned() -> NetworkTuning:
 
 @pytest.fixture(scope="module")
 def subject(tuned: NetworkTuning) -> ReportSubject:
-    extraction = extract_checked(tuned.network)
+    extraction = extract_checked(tuned.network, tuned.target)
     specs = {task.key: task for task in network_tasks(extraction, tuned.target)}
     runs = runs_of("mlp.jsonl", tuned.records, specs)
     return ReportSubject("mlp", runs, specs, operators_of(extraction))
