@@ -151,6 +151,8 @@ class Loops:
             body = lanes.body
         for value in range(0, int(loop.extent) * int(loop.stride), int(loop.stride)):
             static[loop.var] = value
+            if loop.axis_kind == "reduce" and value:
+                self.evaluator.memory.keep_apart()
             if bounds:
                 self.emit_clipped(bounds, body)
             else:

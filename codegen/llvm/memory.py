@@ -40,6 +40,7 @@ class Memory:
         self.features = features
         self.scope = scope
         self.bases: dict[Buffer, str] = {}
+        self.fetched_ahead = False  # since ``keep_apart``
         self.zeros_bytes = 0
         self.zero_unless: dict[str, str] = {}
         self.loads: dict[Buffer, dict[Hashable, SsaValue]] = {}
@@ -219,6 +220,17 @@ class Memory:
         self.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
         ahead = self.pointer(replace(address, const=address.const + distance, offsets=None))
         self.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
+        self.fetched_ahead = True
+
+    def keep_apart(self) -> None:
+        """Where something was fetched ahead, keep LLVM from moving loads from here to before it.
+
+        It would load the operands of the next trip of an unrolled loop with those of this one, and
+        spill accumulators for them where a tile fills the registers.
+        """
+        if self.fetched_ahead:
+            self.fetched_ahead = False
+            self.writer.statement('call void asm sideeffect "", "~{memory}"()')
 
     def _load(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
         size = size_of(dtype)
