@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.workloads import (
+    Attention,
     Conv,
     IntegerMatmul,
     Matmul,
@@ -37,6 +38,8 @@ def onnx_model(workload: Workload) -> bytes:
             return _integer_matmul(workload)
         case OuterProducts():
             return _outer_products(workload)
+        case Attention():
+            return _attention(workload)
         case Stencil():
             return _stencil(workload)
 
@@ -117,6 +120,25 @@ def _outer_products(case: OuterProducts) -> bytes:
         _value("B", (case.batch, case.k, case.n)),
     ]
     return _serialise(nodes, inputs, _value("C", (case.batch, case.m, case.n)), {})
+
+
+def _attention(case: Attention) -> bytes:
+    nodes = [
+        helper.make_node("Transpose", ["K"], ["Kt"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["Q", "Kt"], ["products"]),
+        helper.make_node("Mul", ["products", "scale"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "mask"], ["scores"]),
+        helper.make_node("Softmax", ["scores" if case.causal else "scaled"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "V"], ["Y"]),
+    ]
+    constants: dict[str, NDArray[Any]] = {"scale": np.array(case.size**-0.5, np.float32)}
+    if case.causal:
+        hidden = np.full((case.length, case.length), -np.inf, np.float32)
+        constants["mask"] = np.triu(hidden, 1)
+    else:
+        del nodes[3]
+    inputs = [_value(name, case.shape) for name in "QKV"]
+    return _serialise(nodes, inputs, _value("Y", case.shape), constants)
 
 
 def _stencil(case: Stencil) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any
 
 from autosched.task import Task
 from benchmarks.workloads import (
+    Attention,
     Conv,
     IntegerMatmul,
     Matmul,
@@ -20,7 +21,9 @@ from sketch.lang.expr import cast, select
 from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
+from sketch.operators.einsum import einsum
 from sketch.operators.matmul import matmul
+from sketch.operators.softmax import softmax
 
 
 def operator_task(workload: Operator, threads: int, renamed: bool = False) -> Task:
@@ -49,8 +52,22 @@ def program(workload: Operator, renamed: bool = False) -> ComputeDAG:
             return ComputeDAG([_integer_product(lhs, rhs)])
         case OuterProducts():
             return ComputeDAG([_outer_products(workload)])
+        case Attention():
+            return ComputeDAG([_attention(workload)])
         case Stencil():
             return ComputeDAG([_stencil(workload)])
+
+
+def _attention(case: Attention) -> Tensor:
+    q, k, v = (placeholder(case.shape, name=name) for name in "QKV")
+    products = einsum((q, k), ("bhid", "bhjd"), "bhij", "products")
+
+    def score(b: Any, h: Any, i: Any, j: Any) -> Any:
+        scaled = products[b, h, i, j] * case.size**-0.5
+        return select(j <= i, scaled, float("-inf")) if case.causal else scaled
+
+    weights = softmax(compute(products.shape, score, name="scores"))
+    return einsum((weights, v), ("bhij", "bhjd"), "bhid", "Y")
 
 
 def _conv_inputs(case: Conv) -> tuple[Tensor, Tensor]:

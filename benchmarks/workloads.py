@@ -189,6 +189,43 @@ class OuterProducts:
 
 
 @dataclass(frozen=True, slots=True)
+class Attention:
+    """``softmax(Q @ K.T / sqrt(size)) @ V`` for each head; if ``causal``, row i sees keys 0 to i.
+
+    Inputs: ``Q``, ``K``, ``V`` float32 [1, heads, length, size].  Output: ``Y``, as ``Q``.
+    """
+
+    name: str
+    heads: int
+    length: int
+    size: int
+    causal: bool
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return (1, self.heads, self.length, self.size)
+
+    @property
+    def flops(self) -> float:
+        """Of both products, of what is seen."""
+        seen = (self.length + 1) / 2 if self.causal else self.length
+        return 4.0 * self.heads * self.length * seen * self.size
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ("Y",)
+
+    def arrays(self) -> Arrays:
+        """The inputs, the same in every process."""
+        rng = np.random.default_rng(0)
+        return {name: rng.standard_normal(self.shape, dtype=np.float32) for name in "QKV"}
+
+
+@dataclass(frozen=True, slots=True)
 class Network:
     """An ONNX file; shapes are static.
 
@@ -228,7 +265,7 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDA
     return rng.integers(_INDICES, size=shape, dtype=dtype)
 
 
-Operator = Matmul | IntegerMatmul | Conv | Stencil | OuterProducts
+Operator = Matmul | IntegerMatmul | Conv | Stencil | OuterProducts | Attention
 Workload = Operator | Network
 
 CONVOLUTIONS_3X3 = (

@@ -14,6 +14,7 @@ from benchmarks import wild_models
 from benchmarks.onnx_models import onnx_model, to_nchw, to_nhwc, to_oihw
 from benchmarks.rivals.torch_module import module_from_onnx
 from benchmarks.workloads import (
+    Attention,
     Conv,
     IntegerMatmul,
     Matmul,
@@ -77,6 +78,9 @@ def torch_model(workload: Workload) -> TorchModel:
             return TorchModel(_MatMul(), (arrays["A"], arrays["B"]), ("C",), nhwc=False)
         case IntegerMatmul():
             raise TypeError("no module multiplies uint8 by int8")  # see ``supports``
+        case Attention():
+            inputs = tuple(arrays[name] for name in "QKV")
+            return TorchModel(_Attention(workload.causal), inputs, ("Y",), nhwc=False)
         case OuterProducts():
             return TorchModel(_OuterProducts(), (arrays["A"], arrays["B"]), ("C",), nhwc=False)
         case Stencil():
@@ -101,6 +105,16 @@ def _in_channels_last(tensor: Any) -> Any:
 class _MatMul(torch.nn.Module):
     def forward(self, a: Any, b: Any) -> Any:
         return torch.mm(a, b)
+
+
+class _Attention(torch.nn.Module):
+    def __init__(self, causal: bool) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: Any, k: Any, v: Any) -> Any:
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(q, k, v, is_causal=self.causal)
 
 
 class _OuterProducts(torch.nn.Module):

@@ -152,7 +152,7 @@ class Loops:
         for value in range(0, int(loop.extent) * int(loop.stride), int(loop.stride)):
             static[loop.var] = value
             if loop.axis_kind == "reduce" and value:
-                self.evaluator.memory.keep_apart()
+                self.evaluator.memory.prefetches.keep_apart()
             if bounds:
                 self.emit_clipped(bounds, body)
             else:

@@ -9,8 +9,8 @@ from typing import Final
 
 from codegen.llvm.addresses import Address, Guard, lane_constants
 from codegen.llvm.features import ProcessorFeatures
+from codegen.llvm.prefetches import Prefetches
 from codegen.llvm.scope import LoopScope
-from codegen.llvm.turns import turns_of
 from codegen.llvm.values import (
     MEMORY_TYPES,
     SSA_TYPES,
@@ -40,7 +40,7 @@ class Memory:
         self.features = features
         self.scope = scope
         self.bases: dict[Buffer, str] = {}
-        self.fetched_ahead = False  # since ``keep_apart``
+        self.prefetches = Prefetches(self)
         self.zeros_bytes = 0
         self.zero_unless: dict[str, str] = {}
         self.loads: dict[Buffer, dict[Hashable, SsaValue]] = {}
@@ -156,7 +156,7 @@ class Memory:
             address = self.address(buffer, form, extra)
             ref = self._to_ssa(buffer.dtype, width, self._load(buffer.dtype, width, address, guard))
             if width and buffer.ahead:
-                self.fetch_ahead(buffer, form, address)
+                self.prefetches.add(buffer, form, address)
             value = known[key] = SsaValue(ref, buffer.dtype, width)
         return value
 
@@ -192,45 +192,11 @@ class Memory:
         text = f"shufflevector {kind} {block.ref}, {kind} poison, <{width} x i32> <{order}>"
         return SsaValue(self.writer.emit_free(text), buffer.dtype, width)
 
-    def fetch_ahead(self, buffer: Buffer, form: Form, address: Address) -> None:
-        """Fetch what lies ``buffer.ahead`` elements behind what is read into L2.
-
-        Args:
-            buffer: that has it.
-            form: offset in bytes of what is read.
-            address: of what is read.
-        """
-        size, features = size_of(buffer.dtype), self.features
-        distance, large = int(buffer.ahead) * size, int(buffer.size) * size > features.kept_bytes
-        turns = turns_of(self.scope, form.dynamic, features) if large else None
-        if turns is None:
-            self.prefetch(address, distance)
-            return
-        base = self.scope.pointer(buffer, self.bases[buffer], turns.terms)
-        offset = turns.offset(form.const, distance)
-        key = ("ahead", base, offset // features.line_bytes)
-        if key not in self._region:
-            start = turns.start(self.scope, self.writer)
-            moved = self.cached(("turn", base, start), f"getelementptr i8, ptr {base}, i64 {start}")
-            self._region[key] = moved
-            self.prefetch(Address(moved, offset, 0, None), 0)
-
-    def prefetch(self, address: Address, distance: int) -> None:
-        """Fetch the line ``distance`` bytes behind an address into L2, for reading."""
-        self.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
-        ahead = self.pointer(replace(address, const=address.const + distance, offsets=None))
-        self.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
-        self.fetched_ahead = True
-
-    def keep_apart(self) -> None:
-        """Where something was fetched ahead, keep LLVM from moving loads from here to before it.
-
-        It would load the operands of the next trip of an unrolled loop with those of this one, and
-        spill accumulators for them where a tile fills the registers.
-        """
-        if self.fetched_ahead:
-            self.fetched_ahead = False
-            self.writer.statement('call void asm sideeffect "", "~{memory}"()')
+    def begins(self, key: Hashable) -> bool:
+        """Whether it is asked for the first time in the current basic block."""
+        first = key not in self._region
+        self._region.setdefault(key, "")
+        return first
 
     def _load(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
         size = size_of(dtype)

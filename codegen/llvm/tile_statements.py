@@ -150,7 +150,7 @@ class TileStatements:
         if load.buffer.ahead:
             ahead = int(load.buffer.ahead) * size_of(load.dtype)
             for row in range(int(walked.extent)):
-                self.memory.prefetch(Address(pointer, row * step, 0, None), ahead)
+                self.memory.prefetches.line(Address(pointer, row * step, 0, None), ahead)
 
     def _place(
         self, buffer: Buffer, indices: tuple[Index, ...], walked: Loop, loops: tuple[Loop, ...]

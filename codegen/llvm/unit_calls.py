@@ -92,6 +92,6 @@ def load_group(
         address = replace(memory.address(buffer, form, extra), align=size)
         ref = memory.load_words(width, address, guard)
         if width and buffer.ahead:
-            memory.fetch_ahead(buffer, form, address)
+            memory.prefetches.add(buffer, form, address)
         value = known[key] = SsaValue(ref, "int32", width)
     return value
