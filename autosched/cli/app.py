@@ -8,6 +8,7 @@ Warnings are lines on stderr, too; what a command was asked for goes to stdout.
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -75,6 +76,8 @@ exit codes:
   130 interrupted (Ctrl-C)    143 ended by SIGTERM    129 ended by SIGHUP
 """
 
+# Errors of files are ours before they come here; what is left is that of stdout.
+_OF_OUTPUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # Arguments that name a file to write once all work is done.
 _OUTPUTS: Final = ("json", "csv")
 
@@ -126,10 +129,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
         except KeyboardInterrupt:
             say_ending(ending)
-        except OSError:
-            if not ending.asked:
+        except OSError as error:
+            if not ending.asked and error.errno not in _OF_OUTPUT:
                 raise
             drop_output()  # the terminal was closed, which is what the signal said
+            if not ending.asked:
+                print(f"autosched: cannot write to stdout: {error.strerror}", file=sys.stderr)
+                return FAILED
         return ending.exit_code
 
 

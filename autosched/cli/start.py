@@ -22,6 +22,7 @@ def run_and_exit() -> NoReturn:
     that ``exec`` runs from text, as every import of a dataclass does.  So nothing else runs after
     an interrupted command: its context managers have ended the child processes.
     """
+    _open_closed_streams()
     # Loading the commands takes tenths of a second.  Nothing is to be undone there, and modules
     # may drop an exception while they are loaded: the handler ends the process itself.
     taken = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -41,6 +42,22 @@ def run_and_exit() -> NoReturn:
     if code >= SIGNALLED:
         _end(code)
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Whatever of stdin, stdout and stderr is closed leads nowhere.
+
+    The next files would get their numbers, and what child processes print would go into those.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def _interrupted(number: int, frame: FrameType | None = None) -> NoReturn:

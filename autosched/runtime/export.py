@@ -7,6 +7,7 @@ The constants are a section of that file, written straight from memory, whatever
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 # Kernels address their constants relative to themselves, in 32 bits with sign.
 _MOST_CONSTANTS: Final = (1 << 31) - (1 << 26)
 _SUFFIXES: Final = (".o", ".h", ".hpp", ".so")
+_NOT_INCLUDED: Final = re.compile(r'["\r\n]')
 _OPENMP: Final = ("GOMP_", "omp_")
 
 
@@ -83,14 +85,18 @@ def export_program(
     base = path.with_suffix("") if path.suffix in _SUFFIXES else path
     if base.name in ("", ".."):
         raise ExportError("this names no file", str(path), "give the path of the files to write")
+    if _NOT_INCLUDED.search(base.name):
+        raise ExportError(
+            "no header can include this name", ascii(str(path)), "leave quotes and line ends out"
+        )
     prefix = identifier(name or base.name)
     merged = _merge(program, constants, objects, prefix)
     object_file, header, cpp_header, shared = (_with_suffix(base, suffix) for suffix in _SUFFIXES)
     try:
         base.parent.mkdir(parents=True, exist_ok=True)
         _write(merged, object_file)
-        header.write_text(header_text(program, prefix, __version__), encoding="utf-8")
-        cpp_header.write_text(cpp_header_text(program, prefix, header.name), encoding="utf-8")
+        _write_text(header_text(program, prefix, __version__), header)
+        _write_text(cpp_header_text(program, prefix, header.name), cpp_header)
         shared.unlink(missing_ok=True)  # one of an earlier export would no longer fit the header
     except OSError as error:
         raise ExportError(f"cannot write the library: {error.strerror}", str(base)) from error
@@ -176,6 +182,11 @@ def _write(merged: Merged, path: Path) -> None:
 
     with replaced_file(path) as partial, partial.open("wb") as stream:
         write_object(merged, stream)
+
+
+def _write_text(text: str, path: Path) -> None:
+    """As UTF-8, but for what a name of a file holds that is none."""
+    path.write_bytes(text.encode("utf-8", errors="surrogateescape"))
 
 
 def _with_suffix(base: Path, suffix: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -290,3 +291,12 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
             matmul(1).export_library(path)
     with pytest.raises(ExportError, match="cannot write the library"):
         matmul(1).export_library(tmp_path / "file" / "net")
+    for name in ('a"b', "a\nb"):
+        with pytest.raises(ExportError, match="no header can include this name"):
+            matmul(1).export_library(tmp_path / name)
+    assert not list(tmp_path.glob("a*"))
+
+
+def test_names_of_files_need_not_be_utf_8(tmp_path: Path) -> None:
+    library = matmul(1).export_library(tmp_path / os.fsdecode(b"m\xfc"))
+    assert b'#include "m\xfc.h"' in library.cpp_header.read_bytes()
