@@ -123,7 +123,7 @@ class OpenModel:
         self._takes = ", ".join(f"{arg.name}: {arg.type} {arg.shape}" for arg in inputs)
         self._compiled = compiled
         self._modules: dict[Shapes, Module] = {}
-        self._lock = Lock()
+        self._lock, self._looking = Lock(), Lock()  # while one compiles, the others run
 
     def module_for(self, feed: Mapping[str, Any]) -> Module:
         """The module for the shapes of ``feed``, compiled where there is none.
@@ -133,7 +133,7 @@ class OpenModel:
         """
         check_names(self._names, feed, f"the model takes {self._takes}")
         shapes: Shapes = tuple(tuple(getattr(feed[name], "shape", ())) for name in self._names)
-        found = self._modules.get(shapes)
+        found = self._known(shapes)
         if found is not None:
             return found
         for arg, shape in zip(self.inputs, shapes, strict=True):
@@ -144,16 +144,30 @@ class OpenModel:
                     "extents that the model leaves open are 1 or more",
                 )
         with self._lock:
-            if shapes not in self._modules:
+            found = self._known(shapes)  # another thread may have compiled it meanwhile
+            if found is None:
                 self._make_room()
-                self._modules[shapes] = self._compiled(dict(zip(self._names, shapes, strict=True)))
-            return self._modules[shapes]
+                found = self._compiled(dict(zip(self._names, shapes, strict=True)))
+                with self._looking:
+                    self._modules[shapes] = found
+            return found
+
+    def _known(self, shapes: Shapes) -> Module | None:
+        """The module for these shapes, which are the last that were used then."""
+        with self._looking:
+            found = self._modules.pop(shapes, None)
+            if found is not None:
+                self._modules[shapes] = found
+            return found
 
     def _make_room(self) -> None:
-        if len(self._modules) >= _MOST_SHAPES:
-            oldest = next(iter(self._modules))
-            notify([f"more than {_MOST_SHAPES} sets of input shapes: that of {oldest} is dropped"])
-            del self._modules[oldest]
+        """Without the shapes that were not used for longest."""
+        with self._looking:
+            if len(self._modules) < _MOST_SHAPES:
+                return
+            unused = next(iter(self._modules))
+            del self._modules[unused]
+        notify([f"more than {_MOST_SHAPES} sets of input shapes: that of {unused} is dropped"])
 
 
 def _fits(shape: Sequence[int], declared: Sequence[int | str | None]) -> bool:

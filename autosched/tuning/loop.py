@@ -170,8 +170,6 @@ class TuningLoop:
         flying: deque[_Batch] = deque()
         began = self._clock()
         while self._submitted(flying):
-            with self._thinking:
-                self._learner.learn(self._runner.trials_in_flight)
             self._signals.check()
             self._finish(flying.popleft(), began)
             began = self._clock()
@@ -197,7 +195,9 @@ class TuningLoop:
             turn = self._scheduler.next_turn(busy)
             if turn is None:
                 return None
-            if not busy and not self._learner.may_wait:
+            if self._runner.trials_in_flight:
+                self._learner.learn(self._runner.trials_in_flight)
+            elif not busy and not self._learner.may_wait:
                 self._learner.learn()
             candidates = self._runs[turn.task].ask(turn)
             if candidates:
