@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +21,7 @@ class Guard:
 ALWAYS = Guard()
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """``base + bytes``; ``lane`` bytes from lane to lane, or a vector of byte ``offsets``."""
 
     base: str

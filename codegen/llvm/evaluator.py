@@ -68,9 +68,9 @@ class ExpressionEmitter:
         self._memo: dict[int, SsaValue] = {}
         self._accesses: dict[tuple[Buffer, int, LoopVar | None], _Access | None] = {}
         self._epoch = -1
-        self._dependence = Dependence()
-        self._bounds = IndexBounds(scope)
-        # keyed by the identity of the index tuple, which the nest keeps alive
+        self._dependence, self._bounds = Dependence(), IndexBounds(scope)
+        # keyed by the identity of literals and index tuples, which the nest keeps alive
+        self._constants: dict[int, SsaValue] = {}
         self._flat: dict[tuple[Buffer, int], tuple[Affine, tuple[tuple[Quasi, int], ...]]] = {}
         self._visit: dict[type, Callable[..., SsaValue]] = {
             Const: self._const,
@@ -162,7 +162,8 @@ class ExpressionEmitter:
     # leaves
 
     def _const(self, expr: Const) -> SsaValue:
-        return constant(expr.value, expr.dtype)
+        known = self._constants.get(id(expr))
+        return known or self._constants.setdefault(id(expr), constant(expr.value, expr.dtype))
 
     def _affine_value(self, expr: AffineValue) -> SsaValue:
         return SsaValue("", "int64", 0, None, self.scope.resolve(expr.index))

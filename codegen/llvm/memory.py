@@ -171,9 +171,9 @@ class Memory:
         reach = max(form.pattern) - least + size
         start = form.const + least
         if guard.mask is not None or reach > span:
-            address = self.address(buffer, replace(form, pattern=()), None)
+            address = self.address(buffer, form._replace(pattern=()), None)
             offsets = ", ".join(f"i64 {step}" for step in form.pattern)
-            address = replace(address, offsets=f"<{offsets}>")
+            address = address._replace(offsets=f"<{offsets}>")
             ref = self._load(buffer.dtype, width, address, guard)
             return SsaValue(self._to_ssa(buffer.dtype, width, ref), buffer.dtype, width)
         grain = math.gcd(span, *(c * self.scope.dynamic[var].step for var, c in form.dynamic))

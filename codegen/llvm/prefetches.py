@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Protocol
 
 from codegen.llvm.addresses import Address
@@ -63,7 +62,7 @@ class Prefetches:
         """Fetch the line ``distance`` bytes behind an address, for reading."""
         memory = self._memory
         memory.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
-        ahead = memory.pointer(replace(address, const=address.const + distance, offsets=None))
+        ahead = memory.pointer(address._replace(const=address.const + distance, offsets=None))
         memory.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
         self._since_barrier = True
 

@@ -6,8 +6,8 @@ from itertools import product
 
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, is_dynamic
-from sketch.nest.loopnest import Affine, Buffer, Loop, LoopKind, LoopVar
-from sketch.nest.walk import accesses, stores
+from sketch.nest.loopnest import Affine, Buffer, Loop, LoopKind, LoopVar, Store
+from sketch.nest.walk import accesses, stores, walk
 
 
 def register_cells(
@@ -78,4 +78,4 @@ def _disjoint(cells: dict[int, int]) -> bool:
 
 def written_buffers(body: Nodes) -> set[Buffer]:
     """Buffers that ``body`` stores to."""
-    return {target for store, _ in stores(body) for target in store.targets}
+    return {target for node in walk(body) if type(node) is Store for target in node.targets}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from codegen.llvm.addresses import Guard
@@ -89,7 +89,7 @@ def load_group(
     value = known.get(key)
     if value is None:
         width, size = memory.scope.width if form.lane else 0, size_of(buffer.dtype)
-        address = replace(memory.address(buffer, form, extra), align=size)
+        address = memory.address(buffer, form, extra)._replace(align=size)
         ref = memory.load_words(width, address, guard)
         if width and buffer.ahead:
             memory.prefetches.add(buffer, form, address)

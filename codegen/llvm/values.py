@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ SUFFIXES: Final = {
 Terms = tuple[tuple[LoopVar, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """``const + lane_stride * lane + sum(coefficient * dynamic variable)``: an integer.
 
     ``pattern``: what each lane has besides; of addresses only, and empty where it is nothing.
@@ -40,8 +38,7 @@ class Form:
     pattern: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SsaValue:
+class SsaValue(NamedTuple):
     """An operand: a scalar (``width`` 0) or a vector of ``width`` lanes.
 
     Integers may stand for a ``form`` whose code is not written yet (``ref`` is empty then);
