@@ -325,38 +325,28 @@ class Loops:
     # branches
 
     def _branch(self, node: Branch) -> None:
-        known = self.scope.dynamic[node.var]
-        cases = [c for c in node.cases if c.low <= known.high and c.high >= known.low]
+        form = self.scope.resolve(node.index)
+        low, high = self.scope.interval(form)
+        cases = [c for c in node.cases if c.low <= high and c.high >= low]
         paths: list[tuple[str, dict[Cell, SsaValue]]] = []
         join = self.writer.label("join")
         for position, case in enumerate(cases):
-            self.scope.dynamic[node.var] = known
             last = position == len(cases) - 1
             following = join
             if not last:
                 following = self.writer.label("next")
-                inside = self.scope.in_range(((node.var, 1),), 0, case.low, case.high + 1)
+                inside = self.scope.in_range(form.dynamic, form.const, case.low, case.high + 1)
                 then = self.writer.label("case")
                 self.writer.branch_if(inside, then, following)
                 self.flow.open_block(then)
             cells = dict(self.evaluator.cells)
-            self.scope.dynamic[node.var] = Dynamic(
-                known.ref,
-                known.level,
-                max(known.low, case.low),
-                min(known.high, case.high),
-                known.step,
-                known.shared,
-            )
-            self.scope.invalidate()
-            self.emit(case.body)
+            with self.scope.narrowed(node.index, case.low, case.high):
+                self.emit(case.body)
             paths.append((self.writer.block, self.evaluator.cells))
             self.writer.branch(join)
             self.evaluator.cells = cells
             if not last:
                 self.flow.open_block(following)
-        self.scope.dynamic[node.var] = known
-        self.scope.invalidate()
         self.flow.open_block(join)
         if paths:
             self.flow.merge(paths)

@@ -7,11 +7,13 @@ depends on, and found again through that level's cache.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from codegen.llvm.values import Form, Terms
 from codegen.llvm.writer import Lines, Writer
+from codegen.passes.affine import lone_variable
 from sketch.lang.affine import Interval, bounds
 from sketch.nest.loopnest import Affine, Buffer, LoopVar
 
@@ -91,6 +93,20 @@ class LoopScope:
         self._pointers.clear()
         self.plans = self._all_plans.setdefault(self.lane, {})
         self.epoch += 1
+
+    @contextmanager
+    def narrowed(self, index: Affine, low: int, high: int) -> Iterator[None]:
+        """Code where ``low <= index <= high``; used where the index is one variable."""
+        var = lone_variable(index)
+        if var is None:
+            yield
+            return
+        known = self.dynamic[var]
+        self.dynamic[var] = replace(known, low=max(known.low, low), high=min(known.high, high))
+        self.invalidate()
+        yield
+        self.dynamic[var] = known
+        self.invalidate()
 
     def enter_lanes(self, lane: LoopVar | None, width: int, step: int) -> None:
         """Set the vector loop (None: scalar code)."""

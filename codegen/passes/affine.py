@@ -30,6 +30,21 @@ def decide(predicate: Predicate, ranges: Ranges) -> bool | None:
     return None
 
 
+def narrowed(ranges: Ranges, index: Affine, low: int, high: int) -> Ranges:
+    """What is known where ``low <= index <= high``; used where the index is one variable."""
+    lone = lone_variable(index)
+    return ranges if lone is None else {**ranges, lone: (low, high)}
+
+
+def lone_variable(index: Affine) -> LoopVar | None:
+    """The variable that a form is, None where it is something else."""
+    match index:
+        case Affine(((var, 1),), 0):
+            return var
+        case _:
+            return None
+
+
 def substitute_affine(form: Affine, values: Mapping[LoopVar, Affine]) -> Affine:
     """Replace variables by affine forms; returns ``form`` itself where none occurs."""
     for var, _ in form.terms:

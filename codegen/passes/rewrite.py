@@ -162,10 +162,10 @@ def map_body(node: Node, visit: Callable[[Nodes], Nodes]) -> Node:
         case Allocate(buffer, inside):
             body = visit(inside)
             return node if body is inside else Allocate(buffer, body)
-        case Branch(var, cases):
+        case Branch(index, cases):
             new = tuple(Case(case.low, case.high, visit(case.body)) for case in cases)
             same = all(a.body is b.body for a, b in zip(new, cases, strict=True))
-            return node if same else Branch(var, new)
+            return node if same else Branch(index, new)
         case Store():
             return node
 
@@ -206,6 +206,9 @@ def _substitute_node(node: Node, values: Values) -> Node:
     if isinstance(node, Loop):
         clip = substitute_predicates(node.clip, values)
         node = node if clip is node.clip else replace(node, clip=clip)
+    if isinstance(node, Branch):
+        index = substitute_affine(node.index, values)
+        node = node if index is node.index else replace(node, index=index)
     return map_body(node, lambda body: substitute(body, values))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codegen.passes.affine import Ranges, constant, decide, interval, loop_range
+from codegen.passes.affine import Ranges, constant, decide, interval, loop_range, narrowed
 from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute, with_body
 from sketch.lang.expr import Binary, Const, Expr, Reducer, Select
 from sketch.lang.operator_names import COMPARISON
@@ -76,17 +76,17 @@ def _simplify_trips(loop: Loop, ranges: Ranges) -> Nodes:
 
 
 def _simplify_branch(node: Branch, ranges: Ranges) -> Nodes:
-    low, high = ranges[node.var]
+    low, high = interval(node.index, ranges)
     cases: list[Case] = []
     for case in node.cases:
         start, end = max(low, case.low), min(high, case.high)
         if start > end:
             continue
-        body = simplify_nodes(case.body, {**ranges, node.var: (start, end)})
+        body = simplify_nodes(case.body, narrowed(ranges, node.index, start, end))
         cases.append(Case(start, end, body))
     if len(cases) == 1:
         return cases[0].body
-    return (Branch(node.var, tuple(cases)),) if any(case.body for case in cases) else ()
+    return (Branch(node.index, tuple(cases)),) if any(case.body for case in cases) else ()
 
 
 def _simplify_store(store: Store, ranges: Ranges) -> Nodes:

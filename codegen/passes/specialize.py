@@ -11,6 +11,8 @@ reduce loops that a predicate depends on are unrolled, so that every instance is
 outside vanish; trips without such taps are a loop again (``edge_loops``).  A tail tile is the copy
 in which rows are missing.
 
+Where predicates see several loops in one sum, the copies are for ranges of the sum.
+
 The unit that is copied is the largest part of the nest without a serial spatial loop and without a
 private buffer of its own: filling a register tile, reducing into it and writing it back are three
 units, so a padded reduction does not copy the write-back.  Copies must fit the target's instruction
@@ -24,12 +26,14 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from codegen.passes.affine import Ranges, constant, decide, loop_range, variables
+from codegen.passes.affine import Ranges, constant, decide, lone_variable, loop_range, variables
 from codegen.passes.edge_loops import roll_inside
+from codegen.passes.outer_sums import Outer, Outers, outer_sums, put_in, take_out
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
 from codegen.passes.simplify import simplify_nodes
 from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
+    Affine,
     Allocate,
     Branch,
     Case,
@@ -46,18 +50,6 @@ from sketch.target.code_limits import CodeLimits
 from sketch.target.target import Target
 
 _ENUMERATED = 4096  # most values of a variable that are looked at one by one
-
-
-@dataclass(frozen=True, slots=True)
-class _Outer:
-    """A dynamic variable around a unit: least and largest value, and the step between."""
-
-    low: int
-    high: int
-    stride: int
-
-
-Outer = dict[LoopVar, _Outer]
 
 
 def specialize(nest: LoopNest, target: Target) -> LoopNest:
@@ -79,13 +71,13 @@ class _Specializer:
     def __init__(self, reductions: int, others: int, limits: CodeLimits) -> None:
         self.reductions, self.others, self.limits = reductions, others, limits
 
-    def nodes(self, nodes: Nodes, outer: Outer) -> Nodes:
+    def nodes(self, nodes: Nodes, outer: Outers) -> Nodes:
         new: list[Node] = []
         for node in nodes:
             new.extend(self.node(node, outer))
         return reused(new, nodes)
 
-    def node(self, node: Node, outer: Outer) -> Nodes:
+    def node(self, node: Node, outer: Outers) -> Nodes:
         if isinstance(node, Store):
             return (node,)
         if isinstance(node, Allocate) or _has_dynamic_spatial(node):
@@ -93,12 +85,18 @@ class _Specializer:
             if isinstance(node, Loop):
                 if not is_dynamic(node):
                     return (node,)  # its copies have run-time loops: predicates stay dynamic
-                inner = {**outer, node.var: _outer_of(node)}
+                inner = {**outer, node.var: Outer.of(node)}
             return (map_body(node, lambda body: self.nodes(body, inner)),)
         return self.unit(node, outer)
 
-    def unit(self, node: Node, outer: Outer) -> Nodes:
-        """Copies of one unit, nested by the variables that decide its predicates."""
+    def unit(self, node: Node, outer: Outers) -> Nodes:
+        """Copies of one unit, nested by what decides its predicates."""
+        sums = outer_sums(_undecided(node, outer), outer)
+        (node,) = put_in((node,), sums)
+        outer = {**outer, **{found.var: found.values for found in sums}}
+        return take_out(self._unit(node, outer), sums)
+
+    def _unit(self, node: Node, outer: Outers) -> Nodes:
         groups = _groups(_undecided(node, outer), outer)
         if not groups:
             return _roll((node,), outer, frozenset())
@@ -112,7 +110,7 @@ class _Specializer:
         return _roll(body, outer, _dynamic_inside(node))
 
     def _copied(
-        self, node: Node, groups: list[tuple[LoopVar, ...]], outer: Outer, most: int
+        self, node: Node, groups: list[tuple[LoopVar, ...]], outer: Outers, most: int
     ) -> tuple[Nodes, int]:
         """Copies of one unit of at most ``most`` instructions, or itself; and how many they are."""
         body: Nodes = (node,)
@@ -143,7 +141,7 @@ class _Choice:
         return replace(self, variables=self.variables[position + 1 :])
 
 
-def _split(nodes: Nodes, choice: _Choice, outer: Outer) -> Nodes:
+def _split(nodes: Nodes, choice: _Choice, outer: Outers) -> Nodes:
     """Branch on the chosen variables; unroll what remains undecided at the edges."""
     new: list[Node] = []
     for node in nodes:
@@ -151,17 +149,19 @@ def _split(nodes: Nodes, choice: _Choice, outer: Outer) -> Nodes:
             cases = tuple(
                 replace(
                     case,
-                    body=_split(case.body, choice, _narrowed(outer, node.var, case.low, case.high)),
+                    body=_split(
+                        case.body, choice, _narrowed(outer, node.index, case.low, case.high)
+                    ),
                 )
                 for case in node.cases
             )
-            new.append(Branch(node.var, cases))
+            new.append(Branch(node.index, cases))
         else:
             new.extend(_split_node(node, choice, outer))
     return tuple(new)
 
 
-def _split_node(node: Node, choice: _Choice, outer: Outer) -> Nodes:
+def _split_node(node: Node, choice: _Choice, outer: Outers) -> Nodes:
     predicates = [p for p in _undecided(node, outer) if _concerns(p, choice, outer)]
     if not predicates:
         return (node,)
@@ -176,21 +176,24 @@ def _split_node(node: Node, choice: _Choice, outer: Outer) -> Nodes:
         if len(cases) < 2:
             continue
         return (
-            Branch(var, tuple(_case(node, var, low, high, rest, outer) for low, high in cases)),
+            Branch(
+                Affine(((var, 1),)),
+                tuple(_case(node, var, low, high, rest, outer) for low, high in cases),
+            ),
         )
     if choice.coarse:
         return (node,)
     return _unroll_reductions(node, predicates, outer, choice.limits.edge_unroll_trips)
 
 
-def _concerns(predicate: Predicate, choice: _Choice, outer: Outer) -> bool:
+def _concerns(predicate: Predicate, choice: _Choice, outer: Outers) -> bool:
     """Whether the chosen variables, or none at all, decide a predicate."""
     used = variables(predicate.index)
     return bool(used & set(choice.variables)) or not used & outer.keys()
 
 
-def _case(node: Node, var: LoopVar, low: int, high: int, rest: _Choice, outer: Outer) -> Case:
-    inner = _narrowed(outer, var, low, high)
+def _case(node: Node, var: LoopVar, low: int, high: int, rest: _Choice, outer: Outers) -> Case:
+    inner = _narrowed(outer, Affine(((var, 1),)), low, high)
     nodes: Nodes = (node,)
     if low == high:
         nodes = substitute(nodes, {var: constant(low)})
@@ -199,15 +202,11 @@ def _case(node: Node, var: LoopVar, low: int, high: int, rest: _Choice, outer: O
     return Case(low, high, _split(nodes, rest, inner))
 
 
-def _outer_of(loop: Loop) -> _Outer:
-    low, high = loop_range(loop)
-    return _Outer(low, high, int(loop.stride))
-
-
-def _narrowed(outer: Outer, var: LoopVar, low: int, high: int) -> Outer:
-    if var not in outer:
+def _narrowed(outer: Outers, index: Affine, low: int, high: int) -> dict[LoopVar, Outer]:
+    var = lone_variable(index)  # branches are on sums only when all is done
+    if var is None or var not in outer:
         return dict(outer)
-    return {**outer, var: _Outer(low, high, outer[var].stride)}
+    return {**outer, var: Outer(low, high, outer[var].stride)}
 
 
 def _has_dynamic_spatial(node: Node) -> bool:
@@ -222,7 +221,7 @@ def _has_reduce_loop(node: Node) -> bool:
     )
 
 
-def _ranges(node: Node, outer: Outer) -> dict[LoopVar, tuple[int, int]]:
+def _ranges(node: Node, outer: Outers) -> dict[LoopVar, tuple[int, int]]:
     """Ranges of the variables around and inside a unit."""
     ranges = {var: (known.low, known.high) for var, known in outer.items()}
     for inner in walk((node,)):
@@ -231,7 +230,7 @@ def _ranges(node: Node, outer: Outer) -> dict[LoopVar, tuple[int, int]]:
     return ranges
 
 
-def _undecided(node: Node, outer: Outer) -> list[Predicate]:
+def _undecided(node: Node, outer: Outers) -> list[Predicate]:
     """Predicates that are not the same for all instances of a statement."""
     ranges = _ranges(node, outer)
     found: list[Predicate] = []
@@ -244,7 +243,7 @@ def _undecided(node: Node, outer: Outer) -> list[Predicate]:
     return found
 
 
-def _groups(predicates: Iterable[Predicate], outer: Outer) -> list[tuple[LoopVar, ...]]:
+def _groups(predicates: Iterable[Predicate], outer: Outers) -> list[tuple[LoopVar, ...]]:
     """The sets of outer variables that decide predicates, each in nest order, small ones first."""
     order = list(outer)
     groups: list[tuple[LoopVar, ...]] = []
@@ -257,7 +256,7 @@ def _groups(predicates: Iterable[Predicate], outer: Outer) -> list[tuple[LoopVar
 
 
 def _cases(
-    var: LoopVar, known: _Outer, predicates: list[Predicate], ranges: Ranges, most_singles: int
+    var: LoopVar, known: Outer, predicates: list[Predicate], ranges: Ranges, most_singles: int
 ) -> list[tuple[int, int]]:
     """Ranges of ``var``: one for each run of values where all predicates hold; elsewhere single
     values where there are at most ``most_singles``, else runs.
@@ -280,7 +279,7 @@ def _cases(
 
 
 def _unroll_reductions(
-    node: Node, predicates: list[Predicate], outer: Outer, longest: int
+    node: Node, predicates: list[Predicate], outer: Outers, longest: int
 ) -> Nodes:
     """Unroll the reduce loops of at most ``longest`` trips that undecided predicates depend on,
     and roll up the others.
@@ -293,7 +292,7 @@ def _unroll_reductions(
     )
 
 
-def _roll(nodes: Nodes, outer: Outer, rolled: AbstractSet[LoopVar]) -> Nodes:
+def _roll(nodes: Nodes, outer: Outers, rolled: AbstractSet[LoopVar]) -> Nodes:
     """Roll up unrolled reduce loops in copies whose predicates stay dynamic: the masks of many
     unrolled iterations do not fit the registers.  In other copies, what is inside.
     """
@@ -303,11 +302,13 @@ def _roll(nodes: Nodes, outer: Outer, rolled: AbstractSet[LoopVar]) -> Nodes:
             cases = tuple(
                 replace(
                     case,
-                    body=_roll(case.body, _narrowed(outer, node.var, case.low, case.high), rolled),
+                    body=_roll(
+                        case.body, _narrowed(outer, node.index, case.low, case.high), rolled
+                    ),
                 )
                 for case in node.cases
             )
-            new.append(Branch(node.var, cases))
+            new.append(Branch(node.index, cases))
             continue
         undecided = _undecided(node, outer)
         dynamic = [p for p in undecided if variables(p.index) & _moving(node, outer)]
@@ -322,7 +323,7 @@ def _dynamic_inside(node: Node) -> set[LoopVar]:
     return {n.var for n in walk((node,)) if isinstance(n, Loop) and is_dynamic(n)}
 
 
-def _moving(node: Node, outer: Outer) -> set[LoopVar]:
+def _moving(node: Node, outer: Outers) -> set[LoopVar]:
     """Variables that have several values at run time, around and inside a unit."""
     return _dynamic_inside(node) | {var for var, known in outer.items() if known.low < known.high}
 

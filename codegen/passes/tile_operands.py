@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from codegen.passes.affine import Ranges, constant, loop_range, variables
+from codegen.passes.affine import Ranges, constant, loop_range, narrowed, variables
 from codegen.passes.rewrite import (
     Nodes,
     map_body,
@@ -75,15 +75,15 @@ def _node(node: Node, units: tuple[TensorUnit, ...], ranges: Ranges) -> Nodes:
     if copies:
         return (_within(copies, inner),)
     if isinstance(node, Branch):
-        cases = (_case(node.var, case, units, ranges) for case in node.cases)
-        return (Branch(node.var, tuple(cases)),)
+        cases = (_case(node.index, case, units, ranges) for case in node.cases)
+        return (Branch(node.index, tuple(cases)),)
     if isinstance(node, Loop):
         ranges = {**ranges, node.var: loop_range(node)}
     return (map_body(node, lambda body: _nodes(body, units, ranges)),)
 
 
-def _case(var: LoopVar, case: Case, units: tuple[TensorUnit, ...], ranges: Ranges) -> Case:
-    inside = {**ranges, var: (case.low, case.high)}
+def _case(index: Affine, case: Case, units: tuple[TensorUnit, ...], ranges: Ranges) -> Case:
+    inside = narrowed(ranges, index, case.low, case.high)
     return Case(case.low, case.high, _nodes(case.body, units, inside))
 
 

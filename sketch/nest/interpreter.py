@@ -40,6 +40,7 @@ from sketch.nest.loopnest import (
     Predicate,
     Store,
 )
+from sketch.nest.printer import print_affine
 
 Array = NDArray[Any]
 
@@ -168,10 +169,10 @@ class _Machine:
                 yield trip * int(loop.stride)
 
     def _branch(self, node: Branch) -> None:
-        value = self.values[node.var]
+        value = self._affine(node.index)
         chosen = [case for case in node.cases if case.low <= value <= case.high]
         if len(chosen) != 1:
-            raise LoweringError(f"{len(chosen)} cases for {node.var.name} = {value}")
+            raise LoweringError(f"{len(chosen)} cases for {print_affine(node.index)} = {value}")
         self.run(chosen[0].body)
 
     def _hold(self, predicates: tuple[Predicate, ...]) -> bool:

@@ -242,7 +242,7 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """The part of a branch for ``low <= variable <= high``."""
+    """The part of a branch for ``low <= index <= high``."""
 
     low: int
     high: int
@@ -251,9 +251,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """Copies of a loop's body specialised to ranges of its variable; made by passes of codegen."""
+    """Copies of code specialised to ranges of a sum of the variables of loops around it; made by
+    passes of codegen.
+    """
 
-    var: LoopVar
+    index: Affine
     cases: tuple[Case, ...]
 
 

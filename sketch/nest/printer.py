@@ -72,8 +72,8 @@ def _print_node(node: Node, depth: int, lines: list[str]) -> None:
             held = "shared" if buffer.scope is Scope.SHARED else "local"
             lines.append(f"{pad}{held} {_buffer(buffer)}")
             _print_all(body, depth + 1, lines)
-        case Branch(var, cases):
-            lines.append(f"{pad}branch {var.name}")
+        case Branch(index, cases):
+            lines.append(f"{pad}branch {print_affine(index)}")
             for case in cases:
                 lines.append(f"{pad}  {case.low}..{case.high}:")
                 _print_all(case.body, depth + 2, lines)

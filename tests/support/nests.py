@@ -223,6 +223,21 @@ def conv(
     return LoopNest("conv", (x, w, bias, y), (), (loop(oc, panels, PARALLEL, node, step=width),))
 
 
+def two_level_sums(size: int = 24, outer: int = 12, tile: int = 4, taps: int = 3) -> LoopNest:
+    """``y[n] = sum of x[n + k - 1]`` inside the array: tiles within tiles of one axis."""
+    o, i, r, k = LoopVar("o"), LoopVar("i"), LoopVar("r"), LoopVar("k")
+    x, y = dense("x", (size,), Scope.INPUT), dense("y", (size,), Scope.OUTPUT)
+    zero = Store((y,), (plus(o, i, r),), (Const(0.0, "float32"),))
+    term, inside = plus(o, i, r, k, const=-1), Predicate(plus(o, i, r, k, const=-1), 0, size)
+    add = Store((y,), (plus(o, i, r),), (BufferLoad(x, (term,)),), reducer(), (inside,))
+    body = (
+        loop(r, tile, UNROLLED, zero),
+        loop(k, taps, SERIAL, loop(r, tile, UNROLLED, add), reduce=True),
+    )
+    inner = loop(i, outer // tile, SERIAL, *body, step=tile)
+    return LoopNest("sums", (x, y), (), (loop(o, size // outer, PARALLEL, inner, step=outer),))
+
+
 def conv_arrays(nest: LoopNest, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Random arguments of any nest, by name, in their stored size."""
     return {

@@ -41,6 +41,7 @@ from sketch.nest.loopnest import (
     Scope,
     Store,
 )
+from sketch.nest.printer import print_affine
 
 _BOUND = (LoopKind.BLOCK, LoopKind.THREAD)
 _OWN = (LoopKind.SERIAL, LoopKind.UNROLLED, LoopKind.TENSOR)
@@ -106,8 +107,8 @@ class _Thread:
                 return (Declare(buffer), *self.nodes(body))
             case Loop():
                 return self._loop(node)
-            case Branch(var):
-                raise CodegenError(f"branch over {var.name}", "CUDA code")
+            case Branch(index):
+                raise CodegenError(f"branch over {print_affine(index)}", "CUDA code")
 
     def _loop(self, loop: Loop) -> tuple[DeviceNode, ...]:
         if self.lanes is not None and not self.adding and is_shared_sum(loop):

@@ -41,6 +41,7 @@ from sketch.nest.loopnest import (
     Scope,
     Store,
 )
+from sketch.nest.printer import print_affine
 from sketch.nest.walk import accesses, free_values, stores, walk
 
 
@@ -70,8 +71,10 @@ class _Injector:
                 return self._grow(node)
             case Allocate():
                 return _with_body(node, self.nodes(node.body))
-            case Branch(var):
-                raise CodegenError(f"branch over {var.name} inside virtual threads", "CUDA code")
+            case Branch(index):
+                raise CodegenError(
+                    f"branch over {print_affine(index)} inside virtual threads", "CUDA code"
+                )
             case Store():
                 return self._around(node)
             case Loop():
@@ -188,8 +191,10 @@ def _rename(nodes: Nodes, grown: Mapping[Buffer, _Grown]) -> Nodes:
                 new.append(_rename_store(node, grown))
             case Loop() | Allocate():
                 new.append(replace(node, body=_rename(node.body, grown)))
-            case Branch(var):
-                raise CodegenError(f"branch over {var.name} inside virtual threads", "CUDA code")
+            case Branch(index):
+                raise CodegenError(
+                    f"branch over {print_affine(index)} inside virtual threads", "CUDA code"
+                )
     return tuple(new)
 
 

@@ -37,6 +37,7 @@ from tests.support.nests import (
     matmul,
     plus,
     reducer,
+    two_level_sums,
 )
 
 TARGETS = instruction_sets()
@@ -257,6 +258,7 @@ NESTS: dict[str, Callable[[], LoopNest]] = {
     "conv_rows": lambda: conv(9, 2, 8, tile=(2, 4), lanes=4, vectors=2),
     "conv_odd": lambda: conv(11, 3, 5, kernel=5, stride=2, pad=3, tile=(1, 3), lanes=4),
     "conv_pixel": lambda: conv(6, 4, 8, kernel=5, pad=2, tile=(1, 1), lanes=8),
+    "two_level_sums": two_level_sums,
     "softmax": softmax,
     "argmax": argmax,
     "gather": gather,

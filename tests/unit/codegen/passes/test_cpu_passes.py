@@ -48,6 +48,7 @@ from tests.support.nests import (
     matmul,
     plus,
     reducer,
+    two_level_sums,
 )
 
 TARGET = Target("cpu", "invented", vector_bytes=16, registers=16, fma_accumulators=4)
@@ -91,6 +92,7 @@ NESTS: dict[str, Callable[[], LoopNest]] = {
     "row_sums": row_sums,
     "wide_copy": wide_copy,
     "matmul_tails": lambda: matmul(7, 10, 5, rows=3, vectors=2, lanes=4),
+    "two_level_sums": two_level_sums,
     "conv_edges": lambda: conv(6, 3, 4, tile=(1, 2), lanes=4),
     "conv_one_tile": lambda: conv(3, 2, 4, tile=(1, 3), lanes=4),
     "conv_rows": lambda: conv(5, 2, 3, tile=(2, 3), lanes=4),
@@ -127,6 +129,7 @@ def test_pass_keeps_results(name: str, nest_name: str, rng: np.random.Generator)
         ("clip", "conv_edges"),
         ("specialize", "conv_edges"),
         ("specialize", "matmul_tails"),
+        ("specialize", "two_level_sums"),
         ("fuse", "conv_one_tile"),
         ("all", "conv_edges"),
         ("all", "conv_rows"),
@@ -144,6 +147,15 @@ def test_interior_copy_has_no_predicate() -> None:
     assert [(case.low, case.high) for case in branches[0].cases] == [(0, 0), (4, 12), (16, 16)]
     interior = branches[0].cases[1]
     assert all(not node.predicates for node in walk(interior.body) if isinstance(node, Store))
+
+
+def test_tiles_within_tiles_have_one_interior_copy() -> None:
+    """Only the first and the last position of an axis are at an edge, in whatever tiles."""
+    nest = specialize(clip(simplify(two_level_sums())), TARGET)
+    (branch,) = [node for node in walk(nest.roots) if isinstance(node, Branch)]
+    assert [var.name for var, _ in branch.index.terms] == ["o", "i"]
+    assert [(case.low, case.high) for case in branch.cases] == [(0, 0), (4, 16), (20, 20)]
+    assert not any(store.predicates for store, _ in stores(branch.cases[1].body))
 
 
 def test_specialize_respects_the_instruction_budget() -> None:

@@ -25,7 +25,8 @@ def one_store(offset: int, *cases: tuple[int, int]) -> LoopNest:
     x, y = dense("x", (4,), Scope.INPUT), dense("y", (4,), Scope.OUTPUT)
     i = LoopVar("i")
     store = Store((y,), (plus(i),), (BufferLoad(x, (plus(i, const=offset),)),))
-    body = Branch(i, tuple(Case(low, high, (store,)) for low, high in cases)) if cases else store
+    copies = tuple(Case(low, high, (store,)) for low, high in cases)
+    body = Branch(plus(i), copies) if copies else store
     return LoopNest("copy", (x, y), (), (loop(i, 4, SERIAL, body),))
 
 

@@ -34,7 +34,7 @@ def _loop(var: LoopVar, *body: Node) -> Loop:
 OUTER, INNER = LoopVar("i"), LoopVar("j")
 FIRST, SECOND, THIRD = _store("first"), _store("second"), _store("third")
 CASES = (Case(0, 1, (FIRST,)), Case(2, 3, (_loop(INNER, SECOND),)))
-NEST = (_loop(OUTER, Allocate(_buffer("private"), (Branch(OUTER, CASES),))), THIRD)
+NEST = (_loop(OUTER, Allocate(_buffer("private"), (Branch(Affine(((OUTER, 1),)), CASES),))), THIRD)
 
 
 def test_stores_stand_in_order_with_the_loops_around_them() -> None:
