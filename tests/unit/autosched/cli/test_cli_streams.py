@@ -1,0 +1,44 @@
+"""Commands whose standard streams are closed or full."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autosched.records.log import RecordLog
+
+ROOT = Path(__file__).parents[4]
+COMMAND = "from autosched.cli import run_and_exit; run_and_exit()"
+
+
+def test_a_full_stdout_is_one_error() -> None:
+    command = [sys.executable, "-c", COMMAND, "workloads"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "autosched: cannot write to stdout: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
+    """Files do not get their numbers: what is printed stays out of the log."""
+    log = tmp_path / "mm.jsonl"
+    tune = [
+        "tune",
+        "--workload",
+        "GMM",
+        "--args",
+        "n=8,m=8,k=8",
+        "--trials",
+        "2",
+        "--log",
+        str(log),
+    ]
+    command = shlex.join([sys.executable, "-c", COMMAND, *tune])
+    assert subprocess.run(["sh", "-c", f"{command} {closed}"], cwd=ROOT).returncode == 0
+    found = RecordLog(log).read()
+    assert len(found.records) >= 2 and not found.warnings
