@@ -31,7 +31,13 @@ def decide(predicate: Predicate, ranges: Ranges) -> bool | None:
 
 
 def narrowed(ranges: Ranges, index: Affine, low: int, high: int) -> Ranges:
-    """What is known where ``low <= index <= high``; used where the index is one variable."""
+    """What is known where an index is in a range; used where the index is one variable.
+
+    Args:
+        ranges: of variables, wherever the index is.
+        index: a form.
+        low, high: its least and largest value.
+    """
     lone = lone_variable(index)
     return ranges if lone is None else {**ranges, lone: (low, high)}
 

@@ -14,13 +14,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Final
 
 from codegen.passes.affine import loop_range, substitute_affine
 from codegen.passes.rewrite import Nodes, map_body
 from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import Affine, Branch, Loop, LoopVar, Node, Predicate, Store
 
-_MOST_SUMS = 4096  # of values, that are looked at one by one
+_MOST_SUMS: Final = 4096  # of values, that are looked at one by one
 
 
 @dataclass(frozen=True, slots=True)
