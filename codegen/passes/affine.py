@@ -36,7 +36,8 @@ def narrowed(ranges: Ranges, index: Affine, low: int, high: int) -> Ranges:
     Args:
         ranges: of variables, wherever the index is.
         index: a form.
-        low, high: its least and largest value.
+        low: its least value.
+        high: its largest value.
     """
     lone = lone_variable(index)
     return ranges if lone is None else {**ranges, lone: (low, high)}
