@@ -97,6 +97,7 @@ campaign: $(DEV_STAMP)
 
 bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json
+	@$(BIN)/python -m benchmarks.attention --json benchmarks/results/attention.json
 	@$(BIN)/python -m benchmarks.int8 --json benchmarks/results/int8.json
 	@$(BIN)/python -m benchmarks.narrow_weights --json benchmarks/results/narrow_weights.json
 	@$(BIN)/python -m benchmarks.search --json benchmarks/results/search.json

@@ -43,6 +43,9 @@ class OursOperator:
         from autosched.measure.execution import LoadedKernel, aligned_copy, aligned_empty
         from benchmarks.programs import operator_task
         from codegen.build import build
+        from codegen.denormals import flush_flag
+        from codegen.driver import build_driver
+        from codegen.llvm.jit import load
         from codegen.team import Team
         from sketch.lower import lower
         from sketch.lower.packing import preparations
@@ -66,16 +69,19 @@ class OursOperator:
                 arrays.append(aligned_copy(array if packing is None else packing.apply(array)))
         arrays.append(aligned_empty((max(kernel.workspace_bytes, 1),), "int8"))
         loaded = LoadedKernel(kernel, arrays, {})
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.address)
-        table = ctypes.addressof(loaded.blocks[0])
+        driver = load([build_driver(task.target)])
+        words = [ctypes.c_void_p] * 2 + [ctypes.c_int64] + [ctypes.c_void_p] * 2 + [ctypes.c_int]
+        run_once = ctypes.CFUNCTYPE(None, *words)(driver.address("time_kernel"))
+        table, nanoseconds = ctypes.addressof(loaded.blocks[0]), ctypes.c_int64()
+        clock, flush = ctypes.addressof(nanoseconds), flush_flag("flush")  # as in a module
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[:1])  # the caller is the first of the threads that compute
         team = Team(threads, cores)
         return Prepared(
-            run=lambda: function(table, team.address),
+            run=lambda: run_once(loaded.address, table, 1, clock, team.address, flush),
             outputs=lambda: outputs,
             note=f"{best.sketch.variant}, {kernel.instructions} instructions",
-            keep_alive=(loaded, team),
+            keep_alive=(loaded, team, driver, nanoseconds),
         )
 
 
