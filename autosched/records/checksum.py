@@ -20,7 +20,7 @@ def checksum(data: Mapping[str, Any]) -> str:
     return _sum({name: value for name, value in data.items() if name != FIELD})
 
 
-def canonical(data: Mapping[str, Any]) -> str:
+def canonical(data: Any) -> str:
     """JSON: keys sorted, no blanks, ASCII, floats as the shortest text that reads back the same."""
     return _ENCODER.encode(data)
 

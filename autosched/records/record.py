@@ -22,12 +22,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from autosched.measure.result import Failure, MeasureResult
 from autosched.records import fields
 from autosched.records.checksum import FIELD as CHECKSUM
-from autosched.records.checksum import checksum, with_checksum
+from autosched.records.checksum import canonical, checksum, with_checksum
 from autosched.records.errors import RecordError
 from autosched.records.identity import recorded
 from autosched.records.old_names import Names, positions
@@ -105,17 +106,16 @@ class Record:
         Records by name and by position have different keys, see ``search.by_position``.
         """
         if not self._key:  # it is asked for again and again
-            words = [self.by_name, list(self.steps), dict(self.decisions)]
-            program = [self.task, self.variant, *words]
-            text = json.dumps(program, sort_keys=True, separators=(",", ":"))
-            object.__setattr__(self, "_key", text)
+            words = canonical([self.task, self.variant, self.by_name])
+            key = f"{words}{_text_of(_Same(self.steps))}{canonical(self.decisions)}"
+            object.__setattr__(self, "_key", key)
         return self._key
 
     @property
     def sketch_key(self) -> str:
         """Equal for records of one sketch of one task, on any target: 8 hex digits."""
-        words = [self.by_name, self.task, self.variant, list(self.steps)]
-        text = json.dumps(words, sort_keys=True, separators=(",", ":"))
+        words = canonical([self.by_name, self.task, self.variant])
+        text = f"{words[:-1]},{_text_of(_Same(self.steps))}]"
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def candidate(self, dag: ComputeDAG, target: Target | None = None) -> Candidate:
@@ -134,6 +134,24 @@ class Record:
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
         check_structure(sketch)
         return Candidate(sketch, dict(zip(decisions, self.decisions.values(), strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """Steps by where they are in memory: the records of a sketch share them."""
+
+    steps: tuple[Mapping[str, Any], ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.steps is other.steps
+
+    def __hash__(self) -> int:
+        return id(self.steps)
+
+
+@lru_cache(maxsize=4096)  # keeps the steps, too: nothing else comes to be where they are
+def _text_of(steps: _Same) -> str:
+    return canonical(steps.steps)
 
 
 def record_of(

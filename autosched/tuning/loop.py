@@ -176,14 +176,16 @@ class TuningLoop:
             self._check_first_batches()
 
     def _submitted(self, flying: deque[_Batch]) -> bool:
-        """Submit as much as the runner wants; whether something is on its way."""
-        while sum(len(b.candidates) for b in flying) < self._runner.trials_in_flight:
+        """Submit as much as the runner wants, and learn; whether something is on its way."""
+        while sum(len(b.candidates) for b in flying) < (wanted := self._runner.trials_in_flight):
             batch = self._propose([b.turn for b in flying])
-            if batch is None:
-                break
+            if batch is None:  # nor will anything be: nobody needs to learn
+                return bool(flying)
             task = self._runs[batch.turn.task].task
             flying.append(replace(batch, ticket=self._runner.submit(task, batch.candidates)))
-        return bool(flying)
+        with self._thinking:
+            self._learner.learn(wanted)
+        return True
 
     def _propose(self, busy: Sequence[Turn] = ()) -> _Batch | None:
         """The next batch; ``busy``: turns whose results are not in yet."""
@@ -195,13 +197,11 @@ class TuningLoop:
             turn = self._scheduler.next_turn(busy)
             if turn is None:
                 return None
-            if self._runner.trials_in_flight:
-                self._learner.learn(self._runner.trials_in_flight)
-            elif not busy and not self._learner.may_wait:
+            if not busy and not self._learner.may_wait:
                 self._learner.learn()
             candidates = self._runs[turn.task].ask(turn)
-            if candidates:
-                return _Batch(turn, tuple(candidates))
+            if candidates:  # perhaps fewer than the turn may have
+                return _Batch(replace(turn, trials=len(candidates)), tuple(candidates))
             self._scheduler.stop_task(turn.task, "every candidate was measured")
 
     def _measure(self, batch: _Batch) -> _Batch | None:
