@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
 from autosched.measure.protocol import Runner
+from autosched.search.learner import Learner
+from autosched.tasks.candidate import Candidate
 from autosched.testing import RunnerConformance
 from autosched.testing.programs import small_task
+from autosched.tuning.scheduler import TaskScheduler
+from autosched.tuning.task_progress import Turn
+from autosched.tuning.task_run import TaskRun
 from benchmarks.fleet import SPREAD, TRIAL_S, SimulatedFleet, simulate
 
 
@@ -24,3 +33,42 @@ def test_a_run_on_many_devices_makes_all_trials() -> None:
     found = [simulate(devices, 16, 0, [small_task()]) for devices in (0, 2)]
     assert [run.trials for run in found] == [16, 16]
     assert all(0 < run.times[0] < 1 and run.seconds > 0 for run in found)
+
+
+def test_what_a_policy_does_not_propose_is_left_for_other_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_their_way: list[int] = []
+    asked, next_turn = TaskRun.ask, TaskScheduler.next_turn
+
+    def few(run: TaskRun, turn: Turn) -> list[Candidate]:
+        return asked(run, turn)[:3]
+
+    def noted(scheduler: TaskScheduler, busy: Sequence[Turn] = ()) -> Turn | None:
+        on_their_way.extend(turn.trials for turn in busy)
+        return next_turn(scheduler, busy)
+
+    monkeypatch.setattr(TaskRun, "ask", few)
+    monkeypatch.setattr(TaskScheduler, "next_turn", noted)
+    assert simulate(2, 16, 0, [small_task()]).trials == 16
+    assert on_their_way and max(on_their_way) == 3
+
+
+def test_where_nothing_is_chosen_any_more_nothing_is_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    asked, learn = TaskRun.ask, Learner.learn
+
+    def chosen(run: TaskRun, turn: Turn) -> list[Candidate]:
+        told.append("chosen")
+        return asked(run, turn)
+
+    def learned(learner: Learner, least: int = 1) -> None:
+        told.append("learned")
+        learn(learner, least)
+
+    monkeypatch.setattr(TaskRun, "ask", chosen)
+    monkeypatch.setattr(Learner, "learn", learned)
+    simulate(1, 80, 0, [small_task()])
+    assert "learned" in told and told[-1] == "chosen"
