@@ -19,7 +19,6 @@ once what many records share, see ``records.shared``.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
