@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from autosched.workloads import get
-from codegen.cuda.build import emit
 from codegen.cuda.kernel import CudaSource
 from codegen.gpu.emulation.checked import CheckedProgram, compile_checked
 from codegen.gpu.emulation.library import EmulationError, compiler
@@ -19,7 +18,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.oracle.interpret import interpret
 from sketch.variants.winograd_blocks import winograd_four
 from tests.support.cuda_mutants import mutants_of
-from tests.support.cuda_programs import GPU, feasible_nests
+from tests.support.cuda_programs import GPU, prepared_sources
 from tests.support.errors import relative_error
 from tests.support.small_workloads import SMALL
 from tests.support.units import HALVES, int_product
@@ -28,7 +27,6 @@ from tests.support.workloads import (
     chain,
     conv2d_relu,
     matmul_dag,
-    prepared,
     random_inputs,
     row_sum,
     softmax_dag,
@@ -74,7 +72,7 @@ KINDS = {
 
 def sources_of(dag: ComputeDAG, rows: int) -> list[CudaSource]:
     """Random rows of every sketch."""
-    return [emit(nest, GPU) for nest in feasible_nests(dag, rows, np.random.default_rng(0))]
+    return [source for source, _ in prepared_sources(dag, rows, GPU)]
 
 
 def faults(dag: ComputeDAG, rows: int, folder: Path) -> Iterator[tuple[str, str]]:
@@ -83,12 +81,13 @@ def faults(dag: ComputeDAG, rows: int, folder: Path) -> Iterator[tuple[str, str]
     """
     inputs = random_inputs(dag, np.random.default_rng(0))
     expected = interpret(dag, inputs)
-    sources = sources_of(dag, rows)
-    cases = [("", source) for source in sources]
-    cases += [(mutant.fault, mutant.source) for each in sources for mutant in mutants_of(each)]
-    programs = compile_checked([source for _, source in cases], folder)
-    given = prepared(dag, inputs)
-    for (fault, _), program in zip(cases, programs, strict=True):
+    cases = []
+    for source, layouts in prepared_sources(dag, rows, GPU):
+        given = inputs | {name: layout.apply(inputs[name]) for name, layout in layouts.items()}
+        cases.append(("", source, given))
+        cases += [(mutant.fault, mutant.source, given) for mutant in mutants_of(source)]
+    programs = compile_checked([source for _, source, _ in cases], folder)
+    for (fault, _, given), program in zip(cases, programs, strict=True):
         yield fault, noticed(program, given, expected)
 
 

@@ -20,15 +20,12 @@ from autosched.graph.extract import extract
 from autosched.graph.ir import Network
 from autosched.zoo.bert import Bert, add_bert
 from autosched.zoo.layers import LayerBuilder
-from codegen.cuda.build import emit
 from codegen.cuda.kernel import CudaSource
 from codegen.cuda.nvrtc import compile_source, missing_compiler
 from codegen.gpu.emulation.checked import compile_checked
 from codegen.gpu.emulation.library import compiler
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
-from sketch.lower import lower
-from sketch.lower.packing import Preparation, preparations
 from sketch.operators import elementwise
 from sketch.operators.matmul import dense
 from sketch.oracle.interpret import interpret
@@ -37,7 +34,7 @@ from sketch.rules.generate import generate
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from tests.integration.test_checked_programs import CASES
-from tests.support.cuda_programs import feasible_rows
+from tests.support.cuda_programs import prepared_sources
 from tests.support.errors import relative_error
 from tests.support.ptx.run import ptx_of, run_ptx
 from tests.support.units import HALVES, int_product
@@ -110,18 +107,6 @@ LIBRARY = {
 
 def sources_of(dag: ComputeDAG, rows: int, target: Target = H200) -> list[CudaSource]:
     return [source for source, _ in prepared_sources(dag, rows, target)]
-
-
-def prepared_sources(
-    dag: ComputeDAG, rows: int, target: Target
-) -> list[tuple[CudaSource, Mapping[str, Preparation]]]:
-    """Random rows of every sketch, and what they want of constants ahead of time."""
-    rng, found = np.random.default_rng(0), []
-    for sketch in generate(dag, target):
-        population = feasible_rows(sketch, rows, rng)
-        for row in map(population.row, range(population.count)):
-            found.append((emit(lower(sketch, row), target), preparations(sketch, row)))
-    return found
 
 
 def wrong(dag: ComputeDAG, rows: int, folder: Path, target: Target = H200) -> Iterator[str]:

@@ -144,7 +144,7 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     "groups requantised": lambda: requantised(100, 136, 260),
     "groups rectified": lambda: rectified(190, 130, 72, HALVES),
     "groups batched": lambda: batched(2, 66, 40, 72),
-    "groups of pixels": lambda: pixels(8, 64, 64, HALVES),
+    "groups of pixels": lambda: pixels(9, 64, 64, HALVES),
 }
 # Those whose tiles four warps can read together.
 GROUPS = (

@@ -7,8 +7,11 @@ from functools import cache
 
 import numpy as np
 
+from codegen.cuda.build import emit
+from codegen.cuda.kernel import CudaSource
 from sketch.dag.dag import ComputeDAG
 from sketch.lower import lower
+from sketch.lower.packing import Preparation, preparations
 from sketch.nest.loopnest import LoopNest
 from sketch.population.feasible import feasible
 from sketch.population.population import Population, sample
@@ -76,3 +79,15 @@ def feasible_nests(
         population = feasible_rows(sketch, count, rng)
         for index in range(population.count):
             yield lower(sketch, population.row(index))
+
+
+def prepared_sources(
+    dag: ComputeDAG, rows: int, target: Target
+) -> list[tuple[CudaSource, Mapping[str, Preparation]]]:
+    """Random rows of every sketch, and what they want of constants ahead of time."""
+    rng, found = np.random.default_rng(0), []
+    for sketch in generate(dag, target):
+        population = feasible_rows(sketch, rows, rng)
+        for row in map(population.row, range(population.count)):
+            found.append((emit(lower(sketch, row), target), preparations(sketch, row)))
+    return found
