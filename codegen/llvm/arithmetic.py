@@ -10,6 +10,7 @@ from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.float_calls import FloatLanes
 from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
+from codegen.llvm.wide_calls import WideLanes
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import is_float, is_unsigned
 from sketch.lang.expr import Cast
@@ -44,7 +45,11 @@ class Arithmetic:
         """The elementary functions of a float dtype for one vector width."""
         if dtype == "float64":
             return DoubleLanes(self.writer, width)
-        return FloatLanes(self.writer, width, self.features.rounding)
+        return self._floats(width)
+
+    def _floats(self, width: int) -> FloatLanes:
+        lanes = WideLanes if self.features.wide else FloatLanes
+        return lanes(self.writer, width, self.features.rounding)
 
     def splat(self, text: str, dtype: str, width: int) -> str:
         """A literal as an operand of the given width."""
@@ -222,7 +227,7 @@ class Arithmetic:
     def within_byte(self, width: int, operand: str) -> str:
         """Vectors of float32 to uint8 and back, without being bytes: what is quantised is so."""
         limited = self.conversions.limited("uint8", width, operand)
-        return FloatLanes(self.writer, width, self.features.rounding).trunc(limited)
+        return self._floats(width).trunc(limited)
 
     def select(self, dtype: str, width: int, test: str, lhs: str, rhs: str) -> str:
         """``lhs if test else rhs``, lane by lane.

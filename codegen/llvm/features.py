@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from sketch.target.target import Target
+
+_WIDE_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +16,7 @@ class ProcessorFeatures:
     rounding: instructions for floor, ceil, trunc and round.
     half: instructions between float16 and float32.
     brain: an instruction from float32 to bfloat16 that may be used: denormal numbers become 0.
+    wide: registers of 16 floats, tables of two of them, and scaling by powers of two.
     masked_registers: constraint letter of vector registers in inline assembly, where the processor
         has masked loads; empty where LLVM makes branches of them.
     vector_bytes: length of a vector register.
@@ -23,6 +27,7 @@ class ProcessorFeatures:
     rounding: bool
     half: bool
     brain: bool
+    wide: bool
     masked_registers: str
     vector_bytes: int
     line_bytes: int
@@ -40,6 +45,7 @@ def features_of(target: Target, flushed: bool) -> ProcessorFeatures:
         rounding=neon or bool(known & {"sse4.1", "avx", "avx2", "avx512f"}),
         half=neon or bool(known & {"f16c", "avx512f"}),
         brain=flushed and known.issuperset(("avx512bf16", "avx512vl")),
+        wide="avx512f" in known and target.vector_bytes == _WIDE_BYTES,
         masked_registers="v" if "avx512f" in known else "x" if "avx2" in known else "",
         vector_bytes=target.vector_bytes,
         line_bytes=target.cache_line_bytes,

@@ -193,7 +193,10 @@ class Lanes:
         r = self.fma(n, self.const(-_LN2_LOW), r)
         p = self.fma(self.horner(_EXP, r), self.mul(r, r), r)
         p = self.add(p, self.const(1.0))
-        # the integer sits in the low bits of the shifted number
+        return self._scaled(p, shifted, n)
+
+    def _scaled(self, p: str, shifted: str, n: str) -> str:
+        """``p * 2**n``; the integer sits in the low bits of the shifted number, too."""
         whole = self._op("sub", self.int, self.bits(shifted), self.const_int(0x4B400000))
         half = self._op("ashr", self.int, whole, self.const_int(1))
         rest = self._op("sub", self.int, whole, half)

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from codegen.kernel import Kernel
+from codegen.llvm.features import features_of
 from codegen.llvm.float_calls import FloatLanes
 from codegen.llvm.jit import call, load
 from codegen.llvm.machine import emit_object, triple_of
+from codegen.llvm.wide_calls import WideLanes
 from codegen.llvm.writer import Writer
 from sketch.target.target import Target
 from tests.support.cpu_targets import by_kind, instruction_sets, label
@@ -111,7 +113,8 @@ def compile_function(name: str, target: Target, width: int, arity: int) -> Kerne
             f"  %p{n} = getelementptr float, ptr %a{n}, i64 %i",
             f"  %x{n} = load {kind}, ptr %p{n}, align 4",
         ]
-    lanes = FloatLanes(writer, width, rounding)
+    wide = features_of(target, flushed=False).wide
+    lanes = (WideLanes if wide else FloatLanes)(writer, width, rounding)
     result = getattr(lanes, name)(*(f"%x{n}" for n in range(arity)))
     writer.lines += [
         f"  %q = getelementptr float, ptr %a{arity}, i64 %i",
@@ -172,7 +175,9 @@ def test_error_bound(name: str, target: Target, rng: np.random.Generator) -> Non
 @pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_scalars_equal_vectors(name: str, rng: np.random.Generator) -> None:
     target, x = instruction_sets()[0], operand(name, rng)
-    np.testing.assert_array_equal(run(name, target, 0, x), run(name, target, 16, x))
+    scalars = run(name, target, 0, x)
+    for width in (4, 8, 16):
+        np.testing.assert_array_equal(scalars, run(name, target, width, x), f"{width} lanes")
 
 
 def test_log_of_negative_numbers_is_nan() -> None:
