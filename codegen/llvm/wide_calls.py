@@ -26,7 +26,7 @@ _INTEGER: Final = 8388608.0  # 2**23: adding it rounds to an integer, which the 
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RatioTable:
     """Coefficients of ``f(x) / x`` around the points 0, step, 2 * step ...
 
     Attributes:
@@ -44,7 +44,7 @@ class Table:
 
 def table_of(
     name: str, function: Callable[[float], float], at_zero: float, step: float, degree: int
-) -> Table:
+) -> RatioTable:
     """The table of an odd function that goes to 1.
 
     Args:
@@ -66,16 +66,16 @@ def table_of(
         found = Chebyshev.interpolate(around, degree, domain).convert(kind=Polynomial).coef
         columns.append([*found, *[0.0] * (degree + 1 - len(found))])
     rows = tuple(tuple(row) for row in np.transpose(columns)[::-1].tolist())
-    return Table(name, step, (_POINTS - 0.52) * step, rows)
+    return RatioTable(name, step, (_POINTS - 0.52) * step, rows)
 
 
 @cache
-def _erf() -> Table:
+def _erf() -> RatioTable:
     return table_of("erf", math.erf, 2 / math.sqrt(math.pi), 0.125, 4)
 
 
 @cache
-def _tanh() -> Table:
+def _tanh() -> RatioTable:
     return table_of("tanh", math.tanh, 1.0, 0.296875, 5)
 
 
@@ -102,7 +102,7 @@ class WideLanes(FloatLanes):
         vectors = f"{self.float} {p}, {self.float} {n}, {self.float} poison"
         return self.writer.emit(f"call {self.float} @{name}({vectors}, i16 -1, i32 {_AS_SET})")
 
-    def _odd(self, table: Table, x: str) -> str:
+    def _odd(self, table: RatioTable, x: str) -> str:
         size, most = self.fabs(x), self.const(table.most)
         size = self.pick(self.test("ogt", size, most), most, size)
         shifted = self.fma(size, self.const(1 / table.step), self.const(_INTEGER))
@@ -114,7 +114,7 @@ class WideLanes(FloatLanes):
         result, one = self.mul(result, size), self.const(1.0)
         return self.copysign(self.pick(self.test("ogt", result, one), one, result), x)
 
-    def _row(self, table: Table, k: int, shifted: str) -> str:
+    def _row(self, table: RatioTable, k: int, shifted: str) -> str:
         """A coefficient of every lane's polynomial; its number is in the lowest bits."""
         values = table.coefficients[k]
         if self.width == _REGISTER:

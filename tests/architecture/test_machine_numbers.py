@@ -18,6 +18,8 @@ PLACES: Final[Mapping[str, str]] = {
     "codegen/host.py": "makes targets: these are the numbers that go into them",
     "codegen/llvm/permission.py": "Linux: a system call",
     "codegen/llvm/math_calls.py": "coefficients of polynomials, to the precision of a float type",
+    "codegen/llvm/features.py": "the length of AVX-512's registers",
+    "codegen/llvm/wide_calls.py": "lanes of AVX-512's registers; a float whose lowest bit is 1",
     "sketch/operators/activations.py": "constants of the definition of an operator",
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
