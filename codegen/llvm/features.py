@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
+from codegen.llvm.wide_calls import REGISTER_LANES
 from sketch.target.target import Target
-
-_WIDE_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def features_of(target: Target, flushed: bool) -> ProcessorFeatures:
         rounding=neon or bool(known & {"sse4.1", "avx", "avx2", "avx512f"}),
         half=neon or bool(known & {"f16c", "avx512f"}),
         brain=flushed and known.issuperset(("avx512bf16", "avx512vl")),
-        wide="avx512f" in known and target.vector_bytes == _WIDE_BYTES,
+        wide="avx512f" in known and target.lanes(4) == REGISTER_LANES,
         masked_registers="v" if "avx512f" in known else "x" if "avx2" in known else "",
         vector_bytes=target.vector_bytes,
         line_bytes=target.cache_line_bytes,

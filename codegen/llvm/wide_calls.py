@@ -20,7 +20,7 @@ from codegen.llvm.float_calls import FloatLanes
 from codegen.llvm.values import literal
 
 _POINTS: Final = 32  # lanes of two registers
-_REGISTER: Final = 16
+REGISTER_LANES: Final = 16
 _AS_SET: Final = 4  # rounding as the thread's control register says
 _INTEGER: Final = 8388608.0  # 2**23: adding it rounds to an integer, which the lowest bits hold
 
@@ -94,7 +94,7 @@ class WideLanes(FloatLanes):
         return self._odd(_tanh(), x)
 
     def _scaled(self, p: str, shifted: str, n: str) -> str:
-        if self.width != _REGISTER:
+        if self.width != REGISTER_LANES:
             return super()._scaled(p, shifted, n)
         name = "llvm.x86.avx512.mask.scalef.ps.512"
         kinds = f"{self.float}, {self.float}, {self.float}, i16, i32"
@@ -117,8 +117,8 @@ class WideLanes(FloatLanes):
     def _row(self, table: RatioTable, k: int, shifted: str) -> str:
         """A coefficient of every lane's polynomial; its number is in the lowest bits."""
         values = table.coefficients[k]
-        if self.width == _REGISTER:
-            low, high = (self._vector(values[n : n + _REGISTER]) for n in (0, _REGISTER))
+        if self.width == REGISTER_LANES:
+            low, high = (self._vector(values[n : n + REGISTER_LANES]) for n in (0, REGISTER_LANES))
             name = "llvm.x86.avx512.vpermi2var.ps.512"
             self.writer.declare(name, f"{self.float} {{}}({self.float}, {self.int}, {self.float})")
             operands = f"{self.float} {low}, {self.int} {self.bits(shifted)}, {self.float} {high}"
