@@ -81,7 +81,7 @@ class _Emitter(CopyText):
             self._constant(shift.var, f"{start} < {shift.most} ? {start} : {shift.most}")
         self._decode(function.threads, "thread", "threadIdx.x")
         if function.lanes:
-            self._decode(function.lanes, "lane", f"threadIdx.x % {WARP}")
+            self._decode(function.lanes, "warp_lane", f"threadIdx.x % {WARP}")
         if self._shared.dynamic_bytes:
             self._line(f"DYNAMIC_SHARED({self._shared.dynamic_bytes});")
         self._nodes(function.body)

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
-# What C++ and the generated code itself use.
-_RESERVED_TEXT = """
-    ahead alignas alignof and asm auto bitand bitor block bool break case catch char class compl
-    const constexpr continue decltype default delete do double else enum explicit export extern
-    false first_row float for friend goto if inline int long mutable namespace new noexcept not
-    now nullptr operator or place point private protected public register return round rows
-    short signed sizeof slot static struct switch template this thread tile throw true try turn
-    typedef typeid typename union unsigned using virtual void volatile while xor blockIdx
-    blockDim gridDim threadIdx warpSize index_t floor_div floor_mod nan_max nan_min sigmoid powf
-    expf logf sqrtf rsqrtf tanhf erff floorf ceilf fabsf
+from codegen.cuda.prelude import FUNCTIONS
+from sketch.lang.operator_names import FLOAT_CALLS
+
+# What C++ reserves, and what the text of kernels has besides names of the program.
+_WORDS: Final = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const
+    const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit
+    export extern false float for friend goto if inline int long mutable namespace new noexcept not
+    not_eq nullptr operator or or_eq private protected public register reinterpret_cast restrict
+    return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+    ahead block blockDim blockIdx dynamic_shared first_row free gridDim index_t left now place
+    point pragma round rows slot step thread threadIdx tile turn unroll warp warpSize warp_lane
+    assert math_errhandling va_arg va_copy va_end va_start
 """
-_RESERVED = frozenset(_RESERVED_TEXT.split())
+# Functions of CUDA that operators are, without the letter for float.
+_CALLS: Final = ("fabs", "rint", "pow", *FLOAT_CALLS)
+_FUNCTIONS: Final = frozenset((*_CALLS, *(f"{name}f" for name in _CALLS), *FUNCTIONS))
+RESERVED: Final = frozenset(_WORDS.split()) | _FUNCTIONS
+"""Words that no name of a program becomes."""
+
+# As the macros of C's headers and of CUDA are called: INT_MAX, M_PIf, cudaStreamLegacy.
+_MACRO: Final = re.compile(r"([A-Z]_?[A-Z]|M_[0-9])[A-Z0-9_]*(l|f([0-9]+x?)?)?|cuda[A-Z]\w*")
 
 
 def identifier(name: str) -> str:
-    """``conv.local`` -> ``conv_local``; keeps letters, digits and underscores."""
+    """``conv.local`` -> ``conv_local``; keeps letters, digits and underscores, makes no macro."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return text if text[:1].isalpha() else f"v_{text}"
+    return text if text[:1].isalpha() and not _MACRO.fullmatch(text) else f"v_{text}"
 
 
 class Identifiers:
@@ -30,7 +43,7 @@ class Identifiers:
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._keep: list[object] = []  # an id stays unique while its object lives
-        self._taken = set(_RESERVED)
+        self._taken = set(RESERVED)
 
     def of(self, thing: object, name: str) -> str:
         """The identifier of ``thing``, made from ``name`` the first time."""

@@ -260,6 +260,8 @@ _PARTS: Final = (
     (ORDER, ORDERING),
     *tile_parts(),
 )
+FUNCTIONS: Final = tuple(name for _, names in _PARTS for name in names)
+"""All that there are."""
 
 
 def prelude_of(text: str) -> str:

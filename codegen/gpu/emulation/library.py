@@ -35,7 +35,7 @@ FOLDER: Final = Path(__file__).parent
 _HEADERS: Final = tuple(
     FOLDER / name for name in ("cuda_cpu.h", "fibres.h", "list.h", "tile_units.h", "warp_units.h")
 )
-_LANGUAGE: Final = ("-std=c++17", "-nostdinc++", "-w", "-fno-strict-aliasing")
+LANGUAGE: Final = ("-std=c++17", "-nostdinc++", "-w", "-fno-strict-aliasing")
 _LEVEL: Final = "-O1"
 _FLAGS: Final = ("-shared", "-fPIC", "-ftrivial-auto-var-init=pattern")
 _MOST_LOG: Final = 4000
@@ -146,7 +146,7 @@ def build_unit(text: str, result: Path, flags: Sequence[str]) -> None:
     program = result.with_suffix(".cpp")
     program.write_text(text, encoding="utf-8")
     include = f"-I{FOLDER}"
-    arguments = [command, *_LANGUAGE, *flags, include, str(program), "-o", str(result)]
+    arguments = [command, *LANGUAGE, *flags, include, str(program), "-o", str(result)]
     done = subprocess.run(arguments, capture_output=True, text=True)
     program.unlink()
     if done.returncode != 0:
