@@ -12,6 +12,7 @@ a GPU, ``--device emulated`` runs it all on small sizes, with times that are est
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -54,10 +55,13 @@ def main() -> None:
     settings = Settings(
         arguments.device, arguments.minutes, arguments.log.absolute(), parts, arguments.json, site
     )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         rows = run(settings)
     except TargetError as error:
         sys.exit(f"{error}; --device emulated runs it on this machine's CPU")
+    except KeyboardInterrupt:
+        sys.exit(f"interrupted: the same command goes on from {settings.folder}")
     print_rows(rows)
 
 

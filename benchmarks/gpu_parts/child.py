@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import time
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
+from typing import Final
 
 from benchmarks.gpu_parts.bench import Bench, PartRun
 from benchmarks.gpu_parts.row_log import RowLog
 from codegen.named_targets import named_target
 from sketch.target.target import Target
+
+_PAUSE_S: Final = 0.5
 
 
 def run_part(part: str, target: Target, folder: Path, seconds: float) -> None:
@@ -47,8 +53,19 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--parent", type=int, required=True)
     arguments = parser.parse_args()
+    Thread(target=_end_with, args=(arguments.parent,), daemon=True).start()
     run_part(arguments.part, target_of(arguments.device), arguments.folder, arguments.seconds)
+
+
+def _end_with(parent: int) -> None:
+    """End this process and all that it started when its parent is gone, killed perhaps: the next
+    run is not to meet them on the device.
+    """
+    while os.getppid() == parent:
+        time.sleep(_PAUSE_S)
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,7 @@ def _run_part(settings: Settings, part: str, seconds: float) -> Row:
     words = [
         sys.executable, "-m", "benchmarks.gpu_parts.child", part, "--device", settings.device,
         "--folder", str(settings.folder), "--seconds", str(seconds),
+        "--parent", str(os.getpid()),
     ]  # fmt: skip
     print(f"{part}: {seconds:.0f} s", flush=True)
     start = time.monotonic()
@@ -103,13 +104,20 @@ def _run_part(settings: Settings, part: str, seconds: float) -> Row:
     try:
         output, _ = process.communicate(timeout=seconds + _GRACE_S)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        _end(process)
         output, _ = process.communicate()
+    finally:  # whoever interrupts this run ends what it started
+        if process.poll() is None:
+            _end(process)
     row: Row = {"name": _RUN, "exit": process.returncode, "seconds": time.monotonic() - start}
     if process.returncode != 0:
         row["end"] = output.splitlines()[-_LAST_LINES:]
         print("\n".join(row["end"]), flush=True)
     return row
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
 
 
 def _environment(site: Path | None) -> dict[str, str]:

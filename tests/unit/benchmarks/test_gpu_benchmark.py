@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +197,44 @@ def test_parts_write_rows_that_a_later_run_goes_on_from(tmp_path: Path) -> None:
     (row, *_) = bandwidth.run(bench(tmp_path, 1.0))
     assert row["name"] == "softmax" and not row["done"] and row["tuned_s"] == 0
     assert row["ours_ms"] > 0 and row["gb_per_s"] > 0 and "no rival here" in row["rival"]
+
+
+def parts_of(log: Path) -> list[int]:
+    """Processes of parts that write to a log."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(log).encode() in words and b"benchmarks.gpu_parts.child" in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def until(holds: Callable[[], object]) -> None:
+    stop = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < stop
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_a_run_started_ends_with_it(number: signal.Signals, tmp_path: Path) -> None:
+    words = [sys.executable, "benchmarks/gpu.py", "--device", "emulated", "--parts", "candidates"]
+    places = ["--log", str(log := tmp_path / "log"), "--json", str(tmp_path / "gpu.json")]
+    with subprocess.Popen(
+        [*words, *places], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as started:
+        until(lambda: parts_of(log))
+        started.send_signal(number)
+        _, said = started.communicate(timeout=120)
+    until(lambda: not parts_of(log))
+    killed = number is signal.SIGKILL
+    assert started.returncode == (-number if killed else 1)
+    assert killed or said.strip() == f"interrupted: the same command goes on from {log}"
+    assert not RowLog(log, "emulated h200").rows()
 
 
 @pytest.mark.slow
