@@ -353,7 +353,8 @@ class Loops:
 
 
 def _is_plain_vector(loop: Loop) -> bool:
-    return loop.kind is LoopKind.VECTORIZED and not loop.clip
+    """Whether a loop is lanes of what its body computes; lanes that it reduces are entered there."""
+    return loop.kind is LoopKind.VECTORIZED and not loop.clip and loop.axis_kind != "reduce"
 
 
 class _Bound:

@@ -62,6 +62,16 @@ def test_rows_are_reduced_by_trees(name: str, dtype: str) -> None:
     assert _check(_of_rows(name, 150, dtype)) > 0
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 16, 33])
+@pytest.mark.parametrize("name", REDUCERS)
+def test_lanes_of_several_rows_are_reduced(name: str, rows: int) -> None:
+    """Each row has its tree where the loop over them is unrolled."""
+    data = placeholder((rows, 8), name="X")
+    i, j = reduce_axis(rows, "i"), reduce_axis(8, "j")
+    whole = compute((), lambda: REDUCERS[name](data[i, j], (i, j)), name="Y")
+    assert _check(ComputeDAG([whole])) > 0
+
+
 def test_a_position_is_that_of_the_first_maximum() -> None:
     data = placeholder((4, 200), name="X")
     index, top = reduction.argmax(data, 1, True, "R")
