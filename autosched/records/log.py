@@ -104,7 +104,7 @@ class RecordLog:
     def read(self, tasks: Collection[str] | None = None) -> RecordSet:
         """All records; corrupt lines become warnings.  A log that does not exist yet is empty.
 
-        ``tasks``: only records of the tasks with these keys.
+        ``tasks``: only records of the tasks with these keys; see ``parse_lines``.
 
         Raises:
             RecordError: the file cannot be read, or is no log: it has lines, and we wrote none of
@@ -120,11 +120,7 @@ class RecordLog:
             raise RecordError(
                 f"the log cannot be read: {error.strerror}", str(self.path)
             ) from error
-        found = parse_lines(text, str(self.path))
-        if tasks is None:
-            return found
-        mine = tuple(record for record in found.records if record.task in tasks)
-        return RecordSet(mine, found.warnings)
+        return parse_lines(text, str(self.path), tasks)
 
     def read_best(self, tasks: Collection[str], target: Target) -> RecordSet:
         return self.read(tasks)

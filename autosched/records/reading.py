@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import Any, Final
 
 from autosched.records.errors import RecordError
@@ -17,6 +18,7 @@ from autosched.records.shared import (
     is_trial,
     read_header,
     read_trial,
+    references,
 )
 from autosched.records.title import Title, is_title, read_title
 from autosched.system.optional_packages import data_frame
@@ -55,102 +57,130 @@ class RecordSet:
         write_csv(self.records, path)
 
 
-def parse_lines(text: bytes, where: str) -> RecordSet:
-    """Records from the bytes of a log; ``where`` names it in warnings.
+def parse_lines(text: bytes, where: str, tasks: Collection[str] | None = None) -> RecordSet:
+    """Records from the bytes of a log.
 
-    Headers are read first: a trial may stand before a copy of its header, as in joined files.
+    The text is gone through twice, and no line is kept: a trial may stand before a copy of its
+    header, as in joined files.
+
+    Args:
+        text: lines; the last one may be torn.
+        where: names it in warnings.
+        tasks: only of the tasks with these keys.  Trials of others are not parsed, so nothing is
+            said of those that are damaged.
 
     Raises:
         RecordError: there are lines, and we wrote none of them.
         NewerSchemaError: a line was written by a newer release.
     """
-    lines = text.split(b"\n")
-    torn = len(lines)  # of a whole log the last one is empty
-    skipped: dict[int, str] = {}
-    values: dict[int, Any] = {}
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                values[number] = decode_line(line, f"{where}:{number}")
-            except RecordError as error:
-                skipped[number] = error.what
-    titles = _titles(values, where, skipped)
-    headers, damaged = _headers(values, where, skipped)
-    records, orphans = _records(values, headers, titles, where, skipped)
-    if torn in skipped:
-        skipped[torn] = "the last line is torn (its writer died)"
-    for key, places in orphans.items():
-        skipped[places[0]] = _orphaned(key, len(places) - 1, damaged.get(key))
-    warnings = tuple(f"{where}:{number}: skipped: {why}" for number, why in sorted(skipped.items()))
-    if warnings and not records and not any(map(looks_recorded, lines)):
+    reader = _Reader(text, where)
+    reader.read_shared()
+    records = tuple(reader.records(tasks))
+    warnings = reader.warnings()
+    if warnings and not records and not any(map(looks_recorded, BytesIO(text))):
         raise RecordError(f"{NO_LOG}; {warnings[0]}", where, NO_LOG_HINT)
     return RecordSet(records, warnings)
+
+
+class _Reader:
+    """The lines of a log by number, and why some of them are skipped."""
+
+    def __init__(self, text: bytes, where: str) -> None:
+        self._text, self._where = text, where
+        self._titles: dict[str, Title] = {}
+        self._headers: dict[str, Header] = {}
+        self._shared: set[int] = set()  # titles and headers
+        self._skipped: dict[int, str] = {}
+        self._damaged: dict[str, int] = {}  # headers
+        self._orphans: dict[str, list[int]] = {}  # trials by their missing headers
+
+    def read_shared(self) -> None:
+        """Titles, the last of each task, and headers."""
+        for number, line in enumerate(BytesIO(self._text), start=1):
+            for value in self._values(number, line) if references(line) is None else ():
+                if is_title(value):
+                    self._read_title(number, value)
+                elif is_header(value):
+                    self._read_header(number, value)
+
+    def records(self, tasks: Collection[str] | None) -> Iterator[Record]:
+        """In the order of their lines."""
+        for number, line in enumerate(BytesIO(self._text), start=1):
+            if number in self._shared or number in self._skipped or self._is_foreign(line, tasks):
+                continue
+            for value in self._values(number, line):
+                record = self._record(number, value)
+                if record is not None and (tasks is None or record.task in tasks):
+                    yield record
+
+    def warnings(self) -> tuple[str, ...]:
+        """One for each line that was skipped, and for each header that is missing."""
+        skipped = dict(self._skipped)
+        torn = 1 + self._text.count(b"\n")  # of a whole log there is no such line
+        if torn in skipped:
+            skipped[torn] = "the last line is torn (its writer died)"
+        for key, places in self._orphans.items():
+            skipped[places[0]] = _orphaned(key, len(places) - 1, self._damaged.get(key))
+        return tuple(f"{self._place(n)}: skipped: {why}" for n, why in sorted(skipped.items()))
+
+    def _place(self, number: int) -> str:
+        return f"{self._where}:{number}"
+
+    def _values(self, number: int, line: bytes) -> tuple[Any, ...]:
+        """One, or none: the line is blank, or skipped."""
+        if not line.strip():
+            return ()
+        try:
+            return (decode_line(line, self._place(number)),)
+        except RecordError as error:
+            self._skipped[number] = error.what
+            return ()
+
+    def _read_title(self, number: int, value: Any) -> None:
+        self._shared.add(number)
+        try:
+            check_schema(value, self._place(number))
+            task, title = read_title(value, self._place(number))
+            self._titles[task] = title
+        except NewerSchemaError:
+            raise
+        except RecordError as error:
+            self._skipped[number] = error.what
+
+    def _read_header(self, number: int, value: Any) -> None:
+        self._shared.add(number)
+        try:
+            header = read_header(value, self._place(number))
+            self._headers[header.key] = header
+        except RecordError as error:
+            self._skipped[number] = error.what
+            self._damaged[str(value["header"])] = number
+
+    def _is_foreign(self, line: bytes, tasks: Collection[str] | None) -> bool:
+        """Whether a line is a trial of another task."""
+        found = None if tasks is None else references(line)
+        header = None if found is None else self._headers.get(found[1])
+        return header is not None and header.values.get("task") not in (tasks or ())
+
+    def _record(self, number: int, value: Any) -> Record | None:
+        place = self._place(number)
+        try:
+            if is_trial(value):
+                return read_trial(value, self._headers, place, self._titles)
+            return _titled(from_json(value, place), self._titles)
+        except NewerSchemaError:
+            raise
+        except MissingHeaderError as error:
+            self._orphans.setdefault(error.key, []).append(number)
+        except RecordError as error:
+            self._skipped[number] = error.what
+        return None
 
 
 def _titled(record: Record, titles: Mapping[str, Title]) -> Record:
     """A line that stands alone is told its title afterwards."""
     title = titles.get(record.task)
     return record if title is record.title else replace(record, title=title)
-
-
-def _titles(values: dict[int, Any], where: str, skipped: dict[int, str]) -> dict[str, Title]:
-    """Titles by the keys of their tasks, the last of each; takes them out of ``values``."""
-    titles: dict[str, Title] = {}
-    for number in [number for number, value in values.items() if is_title(value)]:
-        value, place = values.pop(number), f"{where}:{number}"
-        try:
-            check_schema(value, place)
-            task, title = read_title(value, place)
-            titles[task] = title
-        except NewerSchemaError:
-            raise
-        except RecordError as error:
-            skipped[number] = error.what
-    return titles
-
-
-def _headers(
-    values: dict[int, Any], where: str, skipped: dict[int, str]
-) -> tuple[dict[str, Header], dict[str, int]]:
-    """Headers by key, and the lines of those that cannot be read; takes them out of ``values``."""
-    headers: dict[str, Header] = {}
-    damaged: dict[str, int] = {}
-    for number in [number for number, value in values.items() if is_header(value)]:
-        value = values.pop(number)
-        try:
-            header = read_header(value, f"{where}:{number}")
-            headers[header.key] = header
-        except RecordError as error:
-            skipped[number] = error.what
-            damaged[str(value["header"])] = number
-    return headers, damaged
-
-
-def _records(
-    values: Mapping[int, Any],
-    headers: Mapping[str, Header],
-    titles: Mapping[str, Title],
-    where: str,
-    skipped: dict[int, str],
-) -> tuple[tuple[Record, ...], dict[str, list[int]]]:
-    """The records, and the lines whose header is not there by its key."""
-    records: list[Record] = []
-    orphans: dict[str, list[int]] = {}
-    for number, value in values.items():
-        place = f"{where}:{number}"
-        try:
-            records.append(
-                read_trial(value, headers, place, titles)
-                if is_trial(value)
-                else _titled(from_json(value, place), titles)
-            )
-        except NewerSchemaError:
-            raise
-        except MissingHeaderError as error:
-            orphans.setdefault(error.key, []).append(number)
-        except RecordError as error:
-            skipped[number] = error.what
-    return tuple(records), orphans
 
 
 def _orphaned(key: str, others: int, line: int | None) -> str:

@@ -189,8 +189,8 @@ def headers_in(text: bytes, before: Mapping[str, Copies] | None = None) -> dict[
     for line in text.split(b"\n"):
         if (key := _header_key(line) if _HEADER.match(line) else None) is not None:
             copies[key] = Copies(copies[key].written + 1 if key in copies else 1)
-        elif (trial := _TRIAL.match(line)) is not None:
-            for key in map(bytes.decode, trial.groups()):
+        elif (keys := references(line)) is not None:
+            for key in keys:
                 if key in copies:
                     copies[key] = replace(copies[key], trials=copies[key].trials + 1)
     return copies
@@ -203,6 +203,12 @@ def _header_key(line: bytes) -> str | None:
         return read_header(decode_line(line, ""), "").key
     except RecordError:
         return None
+
+
+def references(line: bytes) -> tuple[str, str] | None:
+    """The keys of session and sketch of a trial as releases write it; None: another line."""
+    found = _TRIAL.match(line)
+    return None if found is None else (found[1].decode(), found[2].decode())
 
 
 def is_header(value: Any) -> bool:
