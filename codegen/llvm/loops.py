@@ -353,7 +353,7 @@ class Loops:
 
 
 def _is_plain_vector(loop: Loop) -> bool:
-    """Whether a loop is lanes of what its body computes; lanes that it reduces are entered there."""
+    """Whether a loop is lanes of what its body computes, not lanes that it reduces."""
     return loop.kind is LoopKind.VECTORIZED and not loop.clip and loop.axis_kind != "reduce"
 
 
