@@ -207,8 +207,8 @@ def compile(
             largest output of their task, or four times the errors of the task as it is written;
             ``"close"``: these, and so few that all of them together add at most 1e-5 to the
             network's largest output; ``"fast"``: 1e-4.
-        precision: ``"bf16"`` or ``"fp16"``: convolutions and products with constants multiply
-            such numbers and sum in float32; ``"int8-dynamic"``: bytes, quantised during the run.
+        precision: ``"bf16"``, ``"fp16"`` or, on GPUs, ``"tf32"``: convolutions and products with
+            constants multiply such numbers; ``"int8-dynamic"``: bytes, quantised during the run.
             A warning says what that does to outputs; ``PrecisionOptions`` adds inputs and a bound.
 
     Raises:

@@ -21,14 +21,15 @@ def add_precision(parser: Parser) -> None:
     parser.add_argument(
         "--precision", choices=PRECISIONS,
         help="of a network's layers: that of the model (as written, the default); products of "
-        "bfloat16 (bf16) or of float16 elements (fp16) summed in float32; or products of bytes, "
-        "data quantised at run time (int8-dynamic). On CPUs that have instructions for it; what "
-        "that does to the outputs is said",
+        "bfloat16 (bf16) or of float16 elements (fp16) summed in float32; of float32 "
+        "rounded to tf32, on GPUs; or products of bytes, data quantised at run time "
+        "(int8-dynamic). On targets that have instructions for it; what that does to the outputs "
+        "is said",
     )  # fmt: skip
     parser.add_argument(
         "--precision-bound", type=_bound, metavar="ERROR",
         help="layers with larger errors, relative to the largest of their outputs, stay as they "
-        "are (default: 0.0078 for bf16, 0.00098 for fp16, 0.031 for int8-dynamic)",
+        "are (default: 0.0078 for bf16, 0.00098 for fp16 and tf32, 0.031 for int8-dynamic)",
     )  # fmt: skip
     parser.add_argument(
         "--precision-data", metavar="FILE.npz", action="append",

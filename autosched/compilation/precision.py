@@ -37,9 +37,19 @@ _TEXTS: Final[Mapping[Precision, str]] = {
     "as written": "another precision",
     "bf16": "bfloat16",
     "fp16": "float16",
+    "tf32": "tf32",
     "int8-dynamic": "dynamic int8",
 }
-_ELEMENTS: Final[Mapping[Precision, str]] = {"bf16": "bfloat16", "int8-dynamic": "uint8"}
+_ELEMENTS: Final[Mapping[Precision, str]] = {
+    "bf16": "bfloat16",
+    "tf32": "tf32",
+    "int8-dynamic": "uint8",
+}
+_WANTED: Final[Mapping[str, str]] = {
+    "bfloat16": "a CPU with avx512bf16",
+    "tf32": "a GPU of sm_80 or later",
+    "uint8": "a CPU with avx512vnni or avxvnni",
+}
 _CONVERTS: Final = ("f16c", "avx512f", "neon")  # of CPUs; GPUs have no features, and all convert
 
 
@@ -102,7 +112,7 @@ def reduce_precision(
         network: as ``from_onnx`` or ``zoo.build`` gives it.
         data: an array for each input, or several such.
         bound: the largest error of a layer, relative to the largest of its outputs; None: 2^-7 for
-            ``"bf16"``, 2^-10 for ``"fp16"``, 2^-5 for ``"int8-dynamic"``.
+            ``"bf16"``, 2^-10 for ``"fp16"`` and ``"tf32"``, 2^-5 for ``"int8-dynamic"``.
         precision: of the products, as in ``compile``.
 
     Raises:
@@ -164,20 +174,16 @@ def in_precision(
 def _check_target(precision: Precision, target: Target) -> None:
     """Raise TargetError where a precision gains nothing because code would emulate it."""
     element = _ELEMENTS.get(precision)
-    if element is not None and not any(unit.lhs == element for unit in units_of(target)):
+    if element is not None and not any(unit.factor == element for unit in units_of(target)):
         raise TargetError(
             f"{target.label} has no instruction for products of {element}",
-            hint=f"a CPU with {_wanted(element)} has; leave precision out",
+            hint=f"{_WANTED[element]} has; leave precision out",
         )
     if element is None and target.has and target.has.isdisjoint(_CONVERTS):
         raise TargetError(
             f"{target.label} has no instruction that reads float16",
             hint="a CPU with f16c has; leave precision out",
         )
-
-
-def _wanted(element: str) -> str:
-    return "avx512bf16" if element == "bfloat16" else "avx512vnni or avxvnni"
 
 
 def _samples(data: Arrays | Sequence[Arrays] | None) -> list[Arrays]:

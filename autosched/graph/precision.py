@@ -8,9 +8,10 @@ from typing import Any, Final, Literal, get_args
 
 from numpy.typing import NDArray
 
-Precision = Literal["as written", "bf16", "fp16", "int8-dynamic"]
-"""That of the model; products of bfloat16 or of float16 elements that are summed in float32; or
-products of bytes that are summed in int32, data quantised when they are known."""
+Precision = Literal["as written", "bf16", "fp16", "tf32", "int8-dynamic"]
+"""That of the model; products of bfloat16 or of float16 elements that are summed in float32; of
+float32 rounded to tf32; or of bytes that are summed in int32, data quantised when they are known.
+"""
 
 PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
 
@@ -53,6 +54,7 @@ BOUNDS: Final[Mapping[Precision, float]] = {
     "as written": 0.0,
     "bf16": 2.0**-7,
     "fp16": 2.0**-10,
+    "tf32": 2.0**-10,
     "int8-dynamic": 2.0**-5,
 }
 """Default bounds of the errors of layers.

@@ -16,6 +16,7 @@ from autosched.graph.dynamic_bytes import (
 from autosched.graph.half_floats import half_float_layers, in_half_floats
 from autosched.graph.ir import Graph, Node
 from autosched.graph.precision import Precision, ReducedLayers
+from autosched.graph.tf32 import in_tf32, tf32_layers, tf32_operands
 from sketch.lang.storage_floats import storage_floats
 
 HALF_FLOATS: Final[Mapping[Precision, str]] = {"bf16": "bfloat16", "fp16": "float16"}
@@ -26,6 +27,8 @@ def reducible_layers(graph: Graph, precision: Precision) -> tuple[Node, ...]:
     """The layers of an optimised graph that can be computed in ``precision``."""
     if precision == "as written":
         return ()
+    if precision == "tf32":
+        return tf32_layers(graph)
     narrow = HALF_FLOATS.get(precision)
     return dynamic_byte_layers(graph) if narrow is None else half_float_layers(graph, narrow)
 
@@ -34,6 +37,8 @@ def with_reduced(graph: Graph, reduced: ReducedLayers) -> Graph:
     """An optimised graph with ``reduced`` layers; the graph itself where there are none."""
     if reduced.precision == "as written":
         return graph
+    if reduced.precision == "tf32":
+        return in_tf32(graph, reduced.names)
     narrow = HALF_FLOATS.get(reduced.precision)
     if narrow is None:
         return in_dynamic_bytes(graph, reduced.names)
@@ -51,6 +56,8 @@ def rounded_operands(
         operands: by name.
         precision: what factors are rounded to.
     """
+    if precision == "tf32":
+        return tf32_operands(node, operands)
     narrow = HALF_FLOATS.get(precision)
     if narrow is None:
         return dequantised_operands(graph, node, operands)

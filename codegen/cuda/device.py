@@ -303,7 +303,8 @@ class DeviceFunction:
     """One kernel; blocks and threads are linear.
 
     ``blocks`` and ``threads`` decode blockIdx.x and threadIdx.x, outermost first; ``shifts`` come
-    from them.  ``lanes`` decode the number of a thread in its warp once more.
+    from them.  ``lanes`` decode the number of a thread in its warp once more, ``terms`` the end of
+    it.
     """
 
     blocks: tuple[Binding, ...]
@@ -311,6 +312,7 @@ class DeviceFunction:
     body: tuple[DeviceNode, ...] = field(repr=False)
     shifts: tuple[Shift, ...] = ()
     lanes: tuple[Binding, ...] = ()
+    terms: tuple[Binding, ...] = ()
 
     @property
     def grid(self) -> int:

@@ -82,6 +82,8 @@ class _Emitter(CopyText):
         self._decode(function.threads, "thread", "threadIdx.x")
         if function.lanes:
             self._decode(function.lanes, "warp_lane", f"threadIdx.x % {WARP}")
+        if function.terms:
+            self._decode(function.terms, "warp_term", f"threadIdx.x % {points(function.terms)}")
         if self._shared.dynamic_bytes:
             self._line(f"DYNAMIC_SHARED({self._shared.dynamic_bytes});")
         self._nodes(function.body)

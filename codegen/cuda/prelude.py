@@ -149,6 +149,16 @@ _SIGMOID: Final = """\
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ inline double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 """
+# Bits of a float that a tensor unit has as tf32, the nearest, ties away from zero.
+_ROUND_TF32: Final = """\
+union RoundedBits { float value; unsigned bits; };
+__device__ inline float round_tf32(float x) {
+  RoundedBits word;
+  word.value = x;
+  word.bits = word.bits + 0x1000 & ~0x1fffu;
+  return x != x ? x : word.value;
+}
+"""
 # 16-bit floats are their bits; conversions round to nearest, ties to even.
 _SHORT_FLOATS: Final = """\
 union FloatBits { float value; unsigned bits; };
@@ -244,6 +254,7 @@ _PARTS: Final = (
     (_POWER, ("whole_pow",)),
     (_SATURATION, ("saturate",)),
     (_SIGMOID, ("sigmoid",)),
+    (_ROUND_TF32, ("round_tf32",)),
     (_ROUND_TO_ODD, ("odd_float", "exact_double")),
     (
         _SHORT_FLOATS,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from codegen.cuda.device import Binding, For
 from codegen.passes.affine import flatten, variables
-from sketch.lang.expr import Binary, Cast, Expr
+from sketch.lang.expr import Binary, Cast, Expr, Unary
+from sketch.lang.operator_names import ROUND_TF32
 from sketch.lang.reducers import is_sum
 from sketch.nest.loopnest import Affine, BufferLoad, LoopVar, Scope, Store
 from sketch.target.fragments import Fragment, FragmentPart
@@ -113,7 +114,7 @@ def operands_of(
     product = store.values[0]
     if not isinstance(product, Binary) or product.op != "mul" or product.dtype != unit.acc:
         return None
-    one, other = _loaded(product.lhs), _loaded(product.rhs)
+    one, other = _loaded(product.lhs, unit), _loaded(product.rhs, unit)
     if one is None or other is None:
         return None
     wanted = [[True] * len(rows), [False] * len(columns)]
@@ -126,8 +127,11 @@ def operands_of(
     return None
 
 
-def _loaded(factor: Expr) -> BufferLoad | None:
-    load = factor.operand if isinstance(factor, Cast) else factor
+def _loaded(factor: Expr, unit: TensorUnit) -> BufferLoad | None:
+    rounded = isinstance(factor, Unary) and factor.op == ROUND_TF32
+    if rounded != unit.rounds:
+        return None
+    load = factor.operand if isinstance(factor, Cast | Unary) else factor
     if not isinstance(load, BufferLoad) or load.buffer.scope is not Scope.SHARED:
         return None
     return load if all(isinstance(index, Affine) for index in load.indices) else None

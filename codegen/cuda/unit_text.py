@@ -53,6 +53,18 @@ def unit_parts() -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((_definition(unit), (unit_function(unit),)) for unit in known)
 
 
+# Registers of a thread to the numbers that are multiplied; the same again costs nothing.
+_ROUNDED: Final = """\
+  int a[{lhs}], b[{rhs}];
+#pragma unroll
+  for (int n = 0; n < {lhs}; ++n)
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(a[n]) : "f"(__int_as_float(lhs[n])));
+#pragma unroll
+  for (int n = 0; n < {rhs}; ++n)
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(b[n]) : "f"(__int_as_float(rhs[n])));
+"""
+
+
 def _definition(unit: TensorUnit) -> str:
     assert unit.fragments is not None
     lhs, rhs, acc = (fragment.registers for fragment in unit.fragments)
@@ -65,13 +77,16 @@ def _definition(unit: TensorUnit) -> str:
         for start, count in ((acc, lhs), (acc + lhs, rhs))
     ]
     written = ", ".join(f'"+{letter}"(acc[{n}])' for n in range(acc))
+    rounded = _ROUNDED.format(lhs=lhs, rhs=rhs) if unit.rounds else ""
+    given = ("a", "b") if unit.rounds else ("lhs", "rhs")
     read = [
         ", ".join(f'"r"({side}[{n}])' for n in range(count))
-        for side, count in (("lhs", lhs), ("rhs", rhs))
+        for side, count in zip(given, (lhs, rhs), strict=True)
     ]
     return f"""\
 #ifdef __CUDA_ARCH__
 __device__ inline void {name}({kind} *acc, const int *lhs, const int *rhs) {{
+{rounded}\
   asm volatile("mma.sync.aligned.{shape}.row.col.{total}.{first}.{second}.{total} "
                "{{{results}}}, {{{operands[0]}}}, {{{operands[1]}}}, {{{results}}};"
                : {written}

@@ -7,6 +7,7 @@ from typing import Final
 from sketch.target.units import TensorUnit
 
 OPERANDS: Final = {
+    "float32": ("tf32", "emulator::Single"),
     "float16": ("f16", "emulator::Half"),
     "bfloat16": ("bf16", "emulator::Brain"),
     "int8": ("s8", "signed char"),

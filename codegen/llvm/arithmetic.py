@@ -14,7 +14,7 @@ from codegen.llvm.wide_calls import WideLanes
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import is_float, is_unsigned
 from sketch.lang.expr import Cast
-from sketch.lang.operator_names import BITS, FLOAT_CALLS
+from sketch.lang.operator_names import BITS, FLOAT_CALLS, ROUND_TF32
 
 _FLOAT_OPS: Final = {
     "add": "fadd contract",
@@ -162,7 +162,7 @@ class Arithmetic:
             width: lanes; 1: a scalar.
             operand: name of the SSA value.
         """
-        if op in FLOAT_CALLS:
+        if op in FLOAT_CALLS or op == ROUND_TF32:
             result: str = getattr(self.lanes(dtype, width), op)(operand)
             return result
         kind = type_text(dtype, width)

@@ -5,17 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sketch.analysis.access import AffineForm, affine_index
-from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select
+from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
+from sketch.lang.operator_names import ROUND_TF32
 from sketch.lang.reducers import is_sum
 from sketch.lang.tensor import Compute
 
 
 @dataclass(frozen=True, slots=True)
 class Multiplicand:
-    """A tensor element that is multiplied: how it is read, by an affine form for each index."""
+    """A tensor element that is multiplied: how it is read, by an affine form for each index.
+
+    ``rounded``: to tf32.
+    """
 
     load: Load
     forms: tuple[AffineForm, ...]
+    rounded: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The type that it is multiplied as: of the element, or tf32."""
+        return "tf32" if self.rounded else self.load.dtype
 
     @property
     def axes(self) -> frozenset[Axis]:
@@ -58,8 +68,8 @@ class Contraction:
 
 
 def contraction_of(op: Compute) -> Contraction | None:
-    """The contraction that a stage computes: a sum of products of two widened tensor elements, some
-    of them left out by a condition; None where it is something else.
+    """The contraction that a stage computes: a sum of products of two tensor elements, widened or
+    rounded, some of them left out by a condition; None where it is something else.
     """
     reduce = op.reduce
     if reduce is None or not is_sum(reduce.reducer):
@@ -97,9 +107,12 @@ def _without_conditions(term: Expr) -> Expr:
 
 
 def _operand(factor: Expr, op: Compute) -> Multiplicand | None:
-    load = factor.operand if isinstance(factor, Cast) else factor
+    rounded = isinstance(factor, Unary) and factor.op == ROUND_TF32
+    load = factor.operand if isinstance(factor, Cast | Unary) else factor
+    if isinstance(factor, Unary) and not rounded:
+        return None
     if not isinstance(load, Load):
         return None
     forms = [affine_index(index, op.all_axes) for index in load.indices]
     known = tuple(form for form in forms if form is not None)
-    return Multiplicand(load, known) if forms and len(known) == len(forms) else None
+    return Multiplicand(load, known, rounded) if forms and len(known) == len(forms) else None

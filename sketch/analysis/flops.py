@@ -8,7 +8,7 @@ from typing import Final
 
 from sketch.lang.dtypes import FLOATS, INTEGERS, is_float
 from sketch.lang.expr import Binary, Cast, Expr, Reducer, Select, Unary
-from sketch.lang.operator_names import ARITHMETIC, BITWISE, COMPARISON
+from sketch.lang.operator_names import ARITHMETIC, BITWISE, COMPARISON, ROUND_TF32
 from sketch.lang.tensor import Compute
 
 _INDEX: Final = "int64"
@@ -42,9 +42,9 @@ def _operations(node: Expr, own: frozenset[str]) -> int:
             inner = _operations(lhs, own) + _operations(rhs, own)
             numeric = op in ARITHMETIC or op in BITWISE or op in COMPARISON
             return inner + int(numeric and lhs.dtype in own)
-        case Unary(_, operand, dtype):
+        case Unary(op, operand, dtype) if op != ROUND_TF32:
             return _operations(operand, own) + int(dtype in own)
-        case Cast(operand, _):
+        case Cast(operand, _) | Unary(_, operand, _):
             return _operations(operand, own)
         case Select(condition, then, otherwise):
             branches = _operations(then, own), _operations(otherwise, own)

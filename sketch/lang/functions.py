@@ -131,6 +131,13 @@ def trunc(value: Any) -> Expr:
     return unary("trunc", value)
 
 
+def round_tf32(value: Any) -> Expr:
+    """The float32 with 10 fraction bits nearest to a float32, ties away from zero: what tensor
+    units of GPUs multiply as tf32.  Infinities and NaN stay; the largest floats become infinite.
+    """
+    return unary("round_tf32", value)
+
+
 def abs(value: Any) -> Expr:
     """Absolute value, of floats and integers."""
     return unary("abs", value)

@@ -20,11 +20,13 @@ FLOAT_CALLS: Final = (
     "floor", "ceil", "round", "trunc",
 )  # fmt: skip
 FLOAT_TESTS: Final = ("is_nan", "is_inf")
+ROUND_TF32: Final = "round_tf32"
+"""A float32 with the 10 fraction bits that tensor units of GPUs multiply."""
 GROUP: Final = "group"
 """An element and those after it in memory, as one 32-bit lane of a tensor unit: of code alone."""
 BITS: Final = "bits"
 """The bits of an element as an int32 that is not negative: of code alone."""
-UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS)
+UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS, ROUND_TF32)
 
 
 def check_operands(op: str, lhs: str, rhs: str) -> None:
@@ -55,6 +57,8 @@ def check_unary(op: str, dtype: str) -> None:
         raise ExpressionError(f"unknown function {op!r}", hint=f"known: {', '.join(UNARY)}")
     if (op == "not") != (dtype == BOOL):
         raise ExpressionError(f"{op!r} cannot take a {dtype}")
+    if op == ROUND_TF32 and dtype != "float32":
+        raise ExpressionError(f"{op!r} needs a float32, got {dtype}", hint="use cast(...)")
     if op == "bit_not" and not is_integer(dtype):
         raise ExpressionError(f"{op!r} needs an integer, got {dtype}")
     if (op in FLOAT_CALLS or op in FLOAT_TESTS) and not is_float(dtype):

@@ -18,6 +18,11 @@ from sketch.lang.storage_floats import storage_floats
 
 Array = NDArray[Any]
 
+_TF32_DIGITS: Final = 11
+# Of float32: normal numbers are at least 2**-126, all are below 2**128.
+_LEAST_EXPONENT: Final = -125
+_END_EXPONENT: Final = 128
+
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -33,6 +38,18 @@ def _erf_values(x: Array) -> Array:
     return np.asarray(_erf(x)).astype(np.float64)
 
 
+def rounded_tf32(x: Array) -> Array:
+    """Nearest numbers of 11 digits, ties away from zero; below the normal ones at equal steps.
+
+    Those that are further than 2**128 from 0 are infinite; float64 in and out.
+    """
+    digits, exponent = np.frexp(x)
+    place = np.maximum(exponent, _LEAST_EXPONENT) - _TF32_DIGITS
+    scaled = np.ldexp(digits, exponent - place)
+    found = np.ldexp(np.trunc(scaled + np.copysign(0.5, scaled)), place)
+    return np.where(np.abs(found) >= 2.0**_END_EXPONENT, np.copysign(np.inf, found), found)
+
+
 UNARY_FUNCTIONS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "neg": np.negative, "abs": np.abs, "sign": np.sign,
     "not": np.logical_not, "bit_not": np.invert,
@@ -43,6 +60,7 @@ UNARY_FUNCTIONS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc,
+    "round_tf32": rounded_tf32,
     "is_nan": np.isnan, "is_inf": np.isinf,
 }  # fmt: skip
 

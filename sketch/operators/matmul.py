@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
-from sketch.lang.expr import Expr, cast
 from sketch.lang.tensor import Tensor, compute, reduce_axis
+from sketch.operators.factors import factor
 
 
 def _check_inner(lhs: Tensor, rhs: Tensor, rank: int, where: str) -> None:
@@ -24,7 +24,7 @@ def matmul(lhs: Tensor, rhs: Tensor, name: str = "matmul", dtype: str | None = N
         lhs: of rows.
         rhs: of columns.
         name: of the stage.
-        dtype: of products and sums; None: what the operands are promoted to.
+        dtype: of products and sums, or tf32; None: what the operands are promoted to.
 
     Raises:
         ExpressionError: the shapes do not match.
@@ -32,12 +32,9 @@ def matmul(lhs: Tensor, rhs: Tensor, name: str = "matmul", dtype: str | None = N
     _check_inner(lhs, rhs, 2, f"stage {name}")
     k = reduce_axis(lhs.shape[1], "k")
 
-    def wide(element: Expr) -> Expr:
-        return element if dtype is None else cast(element, dtype)
-
     result: Tensor = compute(
         (lhs.shape[0], rhs.shape[1]),
-        lambda i, j: reducers.sum(wide(lhs[i, k]) * wide(rhs[k, j]), axis=k),
+        lambda i, j: reducers.sum(factor(lhs[i, k], dtype) * factor(rhs[k, j], dtype), axis=k),
         name=name,
     )
     return result

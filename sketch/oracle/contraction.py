@@ -17,8 +17,9 @@ from sketch.analysis.read_bounds import Facts, bound_by_fact, facts_of
 from sketch.lang.affine import Interval
 from sketch.lang.dtypes import is_float, is_integer, is_unsigned, size_of
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
+from sketch.lang.operator_names import ROUND_TF32
 from sketch.lang.reducers import is_sum
-from sketch.lang.scalar_functions import Array, oracle_dtype
+from sketch.lang.scalar_functions import UNARY_FUNCTIONS, Array, oracle_dtype
 from sketch.lang.tensor import Compute, Tensor
 from sketch.oracle.evaluate import Loader, constant
 
@@ -27,11 +28,15 @@ Bounds = Mapping[Axis, Interval]
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A tensor element with affine indices; outside of ``limits`` it counts as zero."""
+    """A tensor element with affine indices; outside of ``limits`` it counts as zero.
+
+    ``rounded``: to tf32.
+    """
 
     tensor: Tensor
     forms: tuple[AffineForm, ...]
     limits: tuple[tuple[int | None, int | None], ...]
+    rounded: bool = False
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -52,22 +57,33 @@ class Term:
 @dataclass(frozen=True, slots=True)
 class _Product:
     coefficient: Array
-    loads: tuple[Load, ...]
+    loads: tuple[Load | Unary, ...]
     facts: Facts
 
 
-def sum_of_products(op: Compute, integers: bool = False) -> tuple[Term, ...] | None:
+@dataclass(frozen=True, slots=True)
+class _Forms:
+    """Which operands are known beside loads: integers made wider, floats rounded to tf32."""
+
+    integers: bool
+    tf32: bool
+
+
+def sum_of_products(
+    op: Compute, integers: bool = False, tf32: bool = False
+) -> tuple[Term, ...] | None:
     """The terms that a stage sums over its reduce axes, or None if it has another form.
 
     Args:
         op: the stage.
         integers: whether operands may be integers that are made wider; the terms then have the
             operands as they are stored.
+        tf32: whether operands may be rounded to tf32; the terms then say which are.
     """
     reduce = op.reduce
     if reduce is None or not is_sum(reduce.reducer):
         return None
-    products = _products(reduce.sources[0], integers)
+    products = _products(reduce.sources[0], _Forms(integers, tf32))
     if products is None:
         return None
     terms = [_as_term(product) for product in products]
@@ -75,26 +91,28 @@ def sum_of_products(op: Compute, integers: bool = False) -> tuple[Term, ...] | N
     return found if len(found) == len(terms) else None
 
 
-def _products(node: Expr, integers: bool) -> list[_Product] | None:
+def _products(node: Expr, forms: _Forms) -> list[_Product] | None:
     match node:
         case Load():
+            return [_Product(np.asarray(1, oracle_dtype(node.dtype)), (node,), ())]
+        case Unary("round_tf32", Load(), _) if forms.tf32:
             return [_Product(np.asarray(1, oracle_dtype(node.dtype)), (node,), ())]
         case Const():
             return [_Product(constant(node), (), ())]
         case Unary("neg", operand, _):
-            return _scaled(_products(operand, integers), -1)
-        case Cast(operand, dtype) if _widens(operand.dtype, dtype, integers):
-            return _products(operand, integers)
+            return _scaled(_products(operand, forms), -1)
+        case Cast(operand, dtype) if _widens(operand.dtype, dtype, forms.integers):
+            return _products(operand, forms)
         case Binary("mul", lhs, rhs, _):
-            return _multiplied(_products(lhs, integers), _products(rhs, integers))
+            return _multiplied(_products(lhs, forms), _products(rhs, forms))
         case Binary("add" | "sub" as sign, lhs, rhs, _):
             left, right = (
-                _products(lhs, integers),
-                _scaled(_products(rhs, integers), 1 if sign == "add" else -1),
+                _products(lhs, forms),
+                _scaled(_products(rhs, forms), 1 if sign == "add" else -1),
             )
             return None if left is None or right is None else left + right
         case Select(condition, then, Const(value, _)) if value == 0:
-            facts, inner = facts_of(condition), _products(then, integers)
+            facts, inner = facts_of(condition), _products(then, forms)
             if facts is None or inner is None:
                 return None
             return [_Product(p.coefficient, p.loads, p.facts + facts) for p in inner]
@@ -130,7 +148,8 @@ def _as_term(product: _Product) -> Term | None:
     if not product.loads:
         return None
     forms: list[tuple[AffineForm, ...]] = []
-    for load in product.loads:
+    loads = [_element(factor) for factor in product.loads]
+    for load in loads:
         indices = tuple(affine_index(index) for index in load.indices)
         known = tuple(form for form in indices if form is not None)
         if len(known) < len(indices):
@@ -141,10 +160,16 @@ def _as_term(product: _Product) -> Term | None:
         if not _attach(fact, forms, limits):
             return None
     operands = tuple(
-        Factor(load.tensor, form, tuple(limit))
-        for load, form, limit in zip(product.loads, forms, limits, strict=True)
+        Factor(load.tensor, form, tuple(limit), isinstance(node, Unary))
+        for node, load, form, limit in zip(product.loads, loads, forms, limits, strict=True)
     )
     return Term(product.coefficient, operands)
+
+
+def _element(factor: Load | Unary) -> Load:
+    element = factor.operand if isinstance(factor, Unary) else factor
+    assert isinstance(element, Load)
+    return element
 
 
 def _attach(
@@ -172,9 +197,15 @@ def all_finite(terms: Sequence[Term], load: Loader) -> bool:
     """
     return all(
         bool(np.isfinite(term.coefficient))
-        and all(_is_finite(load(operand.tensor)) for operand in term.operands)
+        and all(_is_finite(_elements(operand, load)) for operand in term.operands)
         for term in terms
     )
+
+
+def _elements(operand: Factor, load: Loader) -> Array:
+    """All elements of an operand's tensor, as they are multiplied."""
+    values = load(operand.tensor)
+    return UNARY_FUNCTIONS[ROUND_TF32](values) if operand.rounded else values
 
 
 def _is_finite(values: Array) -> bool:
@@ -217,6 +248,8 @@ def _window(operand: Factor, box: Bounds, load: Loader) -> Array:
     """A view with one dimension for each axis of the operand."""
     cut = frame(operand, box, load)
     values = cut.values.astype(oracle_dtype(operand.tensor.dtype), copy=False)
+    if operand.rounded:
+        values = UNARY_FUNCTIONS[ROUND_TF32](values)
     first = {axis: bounds[0] for axis, bounds in box.items()}
     strides = {axis: 0 for axis in operand.axes}
     origin: list[int] = []

@@ -14,6 +14,7 @@ import numpy as np
 
 from sketch.lang.dtypes import BOOL, is_float, is_integer, is_storage_float, size_of
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary, Var
+from sketch.lang.operator_names import ROUND_TF32
 from sketch.lang.scalar_functions import UNARY_FUNCTIONS, Array, binary_function
 from sketch.lang.tensor import Tensor
 from sketch.oracle.evaluate import Evaluator
@@ -23,6 +24,7 @@ from sketch.oracle.point_values import Elements
 UNITS: Final[Mapping[str, float]] = {
     "float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53,
 }  # fmt: skip
+_TF32_UNIT: Final = 2.0**-11
 # Elementary functions: roundings of the operand and of the result that a library may add.
 _OPERAND_ROUNDINGS: Final = 4.0
 _RESULT_ROUNDINGS: Final = 16.0
@@ -132,6 +134,9 @@ class RoundingErrors:
             return error
         if node.op in ("is_nan", "is_inf"):
             return 0.0
+        if node.op == ROUND_TF32:
+            own = 2 * _TF32_UNIT * magnitude(self._values(node)) + error
+            return np.where(error > 0, error + own, 0.0)
         if not is_float(node.operand.dtype):
             return np.where(error > 0, np.inf, 0.0)
         if node.op not in _STEPS:

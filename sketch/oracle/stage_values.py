@@ -67,7 +67,7 @@ def evaluate_box(op: Compute, region: Sequence[Interval], load: Loader, out: Seq
     """
     box: Box = dict(zip(op.axes, region, strict=True))
     box.update({axis: (0, axis.extent - 1) for axis in op.reduce_axes})
-    terms = sum_of_products(op) if fast else None
+    terms = sum_of_products(op, tf32=True) if fast else None
     with np.errstate(all="ignore"):
         if terms is not None and all_finite(terms, load):
             _contract_box(op, terms, box, load, out[0])

@@ -149,8 +149,8 @@ def computes(unit: TensorUnit, lhs: str, rhs: str, acc: str) -> bool:
 
     Args:
         unit: the tensor unit.
-        lhs: of the elements of its first operand.
-        rhs: of those of the second one.
+        lhs: of what its first operand is multiplied as.
+        rhs: of the second one.
         acc: of products and sums.
     """
     return _described(unit) == (lhs, rhs, acc)
@@ -169,4 +169,4 @@ def _described(unit: TensorUnit) -> tuple[str, str, str] | None:
 
 
 def _types(found: Contraction) -> tuple[str, str, str]:
-    return found.lhs.load.dtype, found.rhs.load.dtype, found.dtype
+    return found.lhs.kind, found.rhs.kind, found.dtype

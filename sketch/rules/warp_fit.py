@@ -100,9 +100,7 @@ def _fit(op: Compute, found: Contraction, unit: TensorUnit, turned: bool) -> War
     across = [found.rows, found.columns]
     if turned:
         sides, across = sides[::-1], across[::-1]
-    if unit.fragments is None or not computes(
-        unit, sides[0].load.dtype, sides[1].load.dtype, found.dtype
-    ):
+    if unit.fragments is None or not computes(unit, sides[0].kind, sides[1].kind, found.dtype):
         return None
     if not all(across) or not found.terms or len(op.reduce_axes) != len(found.terms):
         return None

@@ -71,8 +71,8 @@ class GpuCard:
     warp_share: float = 1.0
 
     def unit_macs(self, element_bytes: int) -> int:
-        """Multiply-adds a cycle of a processor's tensor units on elements of 1 or 2 bytes."""
-        return self.int8_macs if element_bytes == 1 else self.half_macs
+        """Multiply-adds a cycle of a processor's tensor units on elements of 1, 2 or 4 bytes."""
+        return {1: self.int8_macs, 2: self.half_macs}.get(element_bytes, self.tf32_macs)
 
 
 NO_CARD: Final = GpuCard()

@@ -78,7 +78,7 @@ ARCHS: Final = tuple(_PROCESSORS)
 _WITH_UNITS: Final = {"sm_90a": "sm_90", "sm_100a": "sm_100", "sm_120a": "sm_120"}
 # Products that the warps of an architecture compute on its tensor units: PTX ISA, "mma".
 _OLDEST_PRODUCTS: Final = frozenset(("mma-f16",))
-_PRODUCTS: Final = _OLDEST_PRODUCTS | {"mma-bf16", "mma-s8", "mma-long"}
+_PRODUCTS: Final = _OLDEST_PRODUCTS | {"mma-bf16", "mma-tf32", "mma-s8", "mma-long"}
 # Those of four warps, which only this architecture has (PTX ISA, "wgmma"), and the share of their
 # rate that products of single warps reach there.
 _GROUPS: Final = ("sm_90",)

@@ -12,7 +12,8 @@ from typing import Final
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.dtypes import size_of
-from sketch.lang.expr import cast
+from sketch.lang.expr import Expr, cast
+from sketch.lang.functions import round_tf32
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.target.fragments import (
     REGISTER_BYTES,
@@ -58,6 +59,7 @@ class TensorUnit:
         lhs, rhs, acc: element types.
         needs: features of the target, all of them.
         tiles: tile registers, which operands and results are in; 0: they are vectors.
+        rounds: elements are rounded to tf32 before they are multiplied.
         fragments: how threads have ``lhs``, ``rhs`` and ``acc``; None: one does all by itself.
     """
 
@@ -71,11 +73,17 @@ class TensorUnit:
     needs: tuple[str, ...] = ()
     tiles: int = 0
     fragments: tuple[Fragment, Fragment, Fragment] | None = None
+    rounds: bool = False
 
     @property
     def together(self) -> int:
         """Elements of an operand that lie together."""
         return _LANE_BYTES // size_of(self.lhs) if self.tiles else self.k
+
+    @property
+    def factor(self) -> str:
+        """What elements of the first operand are multiplied as: their type, or tf32."""
+        return "tf32" if self.rounds else self.lhs
 
     @property
     def lanes(self) -> int:
@@ -92,9 +100,13 @@ class TensorUnit:
         lhs = placeholder((self.m, self.k), self.lhs, name="lhs")
         rhs = placeholder((self.n, self.k), self.rhs, name="rhs")
         k = reduce_axis(self.k, "k")
+
+        def factor(element: Expr) -> Expr:
+            return round_tf32(element) if self.rounds else cast(element, self.acc)
+
         acc = compute(
             (self.m, self.n),
-            lambda m, n: reducers.sum(cast(lhs[m, k], self.acc) * cast(rhs[n, k], self.acc), k),
+            lambda m, n: reducers.sum(factor(lhs[m, k]) * factor(rhs[n, k]), k),
             name="acc",
         )
         return ComputeDAG([acc])
@@ -143,13 +155,14 @@ def _tile_products() -> tuple[TensorUnit, ...]:
 
 
 def _warp_products() -> tuple[TensorUnit, ...]:
-    """``mma.sync`` of PTX: 16 rows by 8 columns, of halves and of bytes, signed or not.
+    """``mma.sync`` of PTX: 16 rows by 8 columns, of tf32, of halves and of bytes, signed or not.
 
     The longer ones take two registers of an operand for each row, the shorter ones one.
     """
     halves = (("f16", "float16", "mma-f16"), ("bf16", "bfloat16", "mma-bf16"))
     bytes_ = (("s8", "int8"), ("u8", "uint8"))
-    kinds = [(name, dtype, dtype, "float32", needs) for name, dtype, needs in halves]
+    kinds = [("tf32", "float32", "float32", "float32", "mma-tf32")]
+    kinds += [(name, dtype, dtype, "float32", needs) for name, dtype, needs in halves]
     kinds += [
         (f"{lhs}.{rhs}", first, second, "int32", "mma-s8")
         for lhs, first in bytes_
@@ -164,7 +177,7 @@ def _warp_products() -> tuple[TensorUnit, ...]:
             found.append(
                 TensorUnit(
                     f"mma.m16n8k{k}.{name}", 16, 8, k, lhs, rhs, acc, wanted,
-                    fragments=warp_fragments(pack, groups),
+                    fragments=warp_fragments(pack, groups), rounds=name == "tf32",
                 )
             )  # fmt: skip
     return tuple(found)

@@ -19,10 +19,25 @@ from typing import Final, TypeGuard
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import size_of
-from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Reduce, Select, cast, select
+from sketch.lang.expr import (
+    Axis,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    Unary,
+    cast,
+    select,
+)
+from sketch.lang.functions import round_tf32
+from sketch.lang.operator_names import ROUND_TF32
 from sketch.lang.rewrite import rewrite, walk
 from sketch.lang.tensor import Compute, SharedBuffer, StoreMap, Tensor, compute
 from sketch.variants.element_wise import is_element_wise, readers
+from sketch.variants.inner_factors import with_inner_factors
 from sketch.variants.rebuild import rebuild
 
 # Dimensions of pixels from which on there is something to join.
@@ -36,6 +51,7 @@ def implicit_gemm(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program over the pixels of all images; None where it is no single convolution with
     element-wise stages after it.
     """
+    dag = with_inner_factors(dag)
     found = [match for op in dag.stages if (match := _matched(op)) is not None]
     if len(found) != 1 or any(op.store is not None for op in dag.stages):
         return None
@@ -60,13 +76,15 @@ def implicit_gemm(dag: ComputeDAG) -> ComputeDAG | None:
 class _Match:
     """A sum of products of what depends on pixels and of what depends on the last axis.
 
-    ``pixels`` are widened to ``dtype`` where they are multiplied: so they stay as narrow in tiles.
+    ``pixels`` are widened to ``dtype``, or rounded, where they are multiplied: so they stay as
+    they are in tiles.
     """
 
     op: Compute
     pixels: Expr
     filters: Expr
     dtype: str
+    rounded: bool
 
 
 def _matched(op: Compute) -> _Match | None:
@@ -83,18 +101,22 @@ def _matched(op: Compute) -> _Match | None:
     if not isinstance(source, Binary) or source.op != "mul":
         return None
     for first, second in ((source.lhs, source.rhs), (source.rhs, source.lhs)):
-        narrow = first.operand if _is_widened(first) else first
+        narrow = first.operand if _is_widened(first) or _is_rounded(first) else first
         pixels = narrow if known is None else select(known, narrow, 0)
         uses = _axes_of(pixels)
         if op.axes[-1] in uses or not set(reduce.axes) <= uses:
             continue
         if not _axes_of(second) & set(op.axes[:-1]):
-            return _Match(op, pixels, second, first.dtype)
+            return _Match(op, pixels, second, first.dtype, _is_rounded(first))
     return None
 
 
 def _is_widened(node: Expr) -> TypeGuard[Cast]:
     return isinstance(node, Cast) and size_of(node.operand.dtype) < size_of(node.dtype)
+
+
+def _is_rounded(node: Expr) -> TypeGuard[Unary]:
+    return isinstance(node, Unary) and node.op == ROUND_TF32
 
 
 def _even_tile(axes: list[Axis]) -> int:
@@ -152,7 +174,8 @@ def _product(match: _Match, pixels: Axis, current: Callable[[Tensor], Tensor]) -
     shape = (pixels.extent, *(axis.extent for axis in reduce.axes))
     rows: Tensor = compute(shape, row, f"{op.name}.rows", axis_names=names)
     filters = _moved(match.filters, lambda node: None, current)
-    source = cast(rows[(pixels, *reduce.axes)], match.dtype) * filters
+    element = rows[(pixels, *reduce.axes)]
+    source = (round_tf32(element) if match.rounded else cast(element, match.dtype)) * filters
     body = Reduce(reduce.reducer, (source,), reduce.axes)
     return Compute(f"{op.name}.pixels", (pixels, op.axes[-1]), (body,))
 

@@ -23,11 +23,13 @@ from sketch.lang.rewrite import rewrite
 from sketch.lang.tensor import Compute, Tensor, compute
 from sketch.oracle.contraction import Factor, Term, sum_of_products
 from sketch.variants.correlation import zero_outside
+from sketch.variants.inner_factors import with_inner_factors
 from sketch.variants.rebuild import rebuild
 
 
 def zero_padded(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program; None where it has no single convolution with padding."""
+    dag = with_inner_factors(dag)
     found = [match for op in dag.stages if (match := _matched(op)) is not None]
     if len(found) != 1:
         return None
@@ -63,7 +65,7 @@ def _matched(op: Compute) -> _Match | None:
     reduce = op.reduce
     if reduce is None or not isinstance(reduce.sources[0], Select) or op.axes[-1].extent == 1:
         return None
-    match sum_of_products(op, integers=True):
+    match sum_of_products(op, integers=True, tf32=True):
         case (Term(operands=(first, second)),):
             pairs = ((first, second), (second, first))
         case _:

@@ -13,6 +13,7 @@ from sketch.lang.dtypes import is_float, numpy_dtype
 from sketch.lang.expr import cast, select
 from sketch.lang.functions import all_of
 from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.operators.factors import factor
 from sketch.oracle.interpret import interpret
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
@@ -21,6 +22,11 @@ from sketch.target.target import Target
 
 BYTES = ("uint8", "int8")
 HALVES = ("bfloat16", "bfloat16")
+SINGLES = ("tf32", "tf32")
+"""In place of types: float32, rounded where they are multiplied."""
+_STORED = {"tf32": "float32"}
+_TIE = 1 << 11
+_NEAR = (1 - 2.0**-13, 1 + 2.0**-13)
 
 
 def with_feature(name: str, *features: str) -> Target:
@@ -37,12 +43,12 @@ TILES = with_feature("cpu-avx512", "amx-tile", "amx-int8", "amx-bf16")
 def int_product(m: int, n: int, k: int, types: tuple[str, str] = BYTES) -> ComputeDAG:
     """``C = A @ B`` in 32 bits, [m, k] x [k, n], with a constant B."""
     sums = _sums(types)
-    lhs = placeholder((m, k), types[0], name="A")
-    rhs = placeholder((k, n), types[1], name="B", constant=True)
+    lhs = placeholder((m, k), stored(types[0]), name="A")
+    rhs = placeholder((k, n), stored(types[1]), name="B", constant=True)
     r = reduce_axis(k, "r")
     result = compute(
         (m, n),
-        lambda i, j: reducers.sum(cast(lhs[i, r], sums) * cast(rhs[r, j], sums), r),
+        lambda i, j: reducers.sum(factor(lhs[i, r], sums) * factor(rhs[r, j], sums), r),
         name="C",
     )
     return ComputeDAG([result])
@@ -53,13 +59,14 @@ def int_window(
 ) -> ComputeDAG:
     """Sums over a padded window of a map [size, size, channels], in 32 bits."""
     sums = _sums(types)
-    data = placeholder((size, size, channels), types[0], name="A")
-    weight = placeholder((taps, taps, channels, outputs), types[1], name="B", constant=True)
+    data = placeholder((size, size, channels), stored(types[0]), name="A")
+    shape = (taps, taps, channels, outputs)
+    weight = placeholder(shape, stored(types[1]), name="B", constant=True)
     p, q, c = reduce_axis(taps, "p"), reduce_axis(taps, "q"), reduce_axis(channels, "c")
 
     def body(h, w, o):
         y, x = h + p - taps // 2, w + q - taps // 2
-        term = cast(data[y, x, c], sums) * cast(weight[p, q, c, o], sums)
+        term = factor(data[y, x, c], sums) * factor(weight[p, q, c, o], sums)
         if taps > 1:
             term = select(all_of(y >= 0, y < size, x >= 0, x < size), term, 0)
         return reducers.sum(term, (p, q, c))
@@ -81,7 +88,14 @@ def turned_picture(channels: int) -> ComputeDAG:
     return ComputeDAG([compute((4, 5, 16), body, name="C")])
 
 
+def stored(kind: str) -> str:
+    """The type of elements that are multiplied as such."""
+    return _STORED.get(kind, kind)
+
+
 def _sums(types: tuple[str, str]) -> str:
+    if types == SINGLES:
+        return types[0]
     return "float32" if is_float(types[0]) else "int32"
 
 
@@ -92,7 +106,9 @@ def on_units(dag: ComputeDAG, target: Target) -> list[Sketch]:
 
 def int_arrays(dag: ComputeDAG, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Inputs over the whole range of their types; of floats those of a byte, so that sums of some
-    hundred products are exact in any order.
+    hundred products are exact in any order.  Matrices of float32 have numbers that tf32 has not:
+    the first whole ones, half of them halfway between those of tf32, others such next to small
+    whole ones.
     """
     types = {t.name: "int8" if is_float(t.dtype) else t.dtype for t in dag.inputs}
     limits = {name: np.iinfo(dtype) for name, dtype in types.items()}
@@ -102,7 +118,15 @@ def int_arrays(dag: ComputeDAG, rng: np.random.Generator) -> dict[str, np.ndarra
         )
         for t in dag.inputs
     }
-    return {t.name: arrays[t.name].astype(numpy_dtype(t.dtype)) for t in dag.inputs}
+    found = {t.name: arrays[t.name].astype(numpy_dtype(t.dtype)) for t in dag.inputs}
+    matrices = [t for t in dag.inputs if t.dtype == "float32" and t.ndim > 1]
+    for number, tensor in enumerate(matrices):
+        signs = rng.choice((-1.0, 1.0), tensor.shape)
+        whole = rng.integers(_TIE, 2 * _TIE, tensor.shape)
+        if number:
+            whole = rng.integers(0, 4, tensor.shape) * rng.choice(_NEAR, tensor.shape)
+        found[tensor.name] = (signs * whole).astype(np.float32)
+    return found
 
 
 def oracle(dag: ComputeDAG, inputs: dict[str, np.ndarray]) -> np.ndarray:

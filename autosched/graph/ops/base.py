@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Literal
 from autosched.graph.errors import GraphError
 from autosched.system.element_types import element_bytes
 from sketch.lang.dtypes import SUPPORTED, is_float, is_integer, is_storage_float
+from sketch.operators.factors import TF32
 
 Shape = tuple[int, ...]
 Pair = tuple[int, int]
@@ -62,9 +63,11 @@ class TensorType:
 
 def is_computed_in(lhs: TensorType, rhs: TensorType, dtype: str) -> bool:
     """Whether products of such operands are computed and summed in the wider ``dtype``: those of
-    integers in integers, those of 16-bit floats in float32.
+    integers in integers, those of 16-bit floats in float32; those of float32 in tf32.
     """
     given = lhs.dtype, rhs.dtype
+    if dtype == TF32:
+        return set(given) == {"float32"}
     if all(map(is_storage_float, given)):
         return dtype == "float32"
     return all(map(is_integer, (*given, dtype)))

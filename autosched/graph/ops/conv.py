@@ -20,9 +20,9 @@ from autosched.graph.ops.base import (
     is_computed_in,
 )
 from autosched.graph.ops.conv_weight import ConvWeight, conv_weight
-from sketch.lang.expr import cast
 from sketch.lang.tensor import Compute, Tensor, placeholder
 from sketch.operators import broadcast, conv, layout
+from sketch.operators.factors import factor, sum_dtype
 from sketch.operators.shared_buffer import apply_to_parts, merged_channels
 
 
@@ -36,8 +36,8 @@ class Conv(Op):
     ``layout`` NCHW: data ``[n, c, *spatial]``, weight ``[oc, ic/groups, *kernel]``; NHWC: data
     ``[n, *spatial, c]``, weight in the forms of ``ConvWeight``.  bias: ``[oc]``.
 
-    ``dtype``: a wider type that products of data and weights are computed and summed in; None: that
-    of the data.
+    ``dtype``: a wider type that products of data and weights are computed and summed in, or tf32,
+    which both are rounded to; None: that of the data.
     """
 
     pattern: ClassVar[Pattern] = Pattern.COMPLEX
@@ -113,7 +113,7 @@ def output_type(op: Conv, data: TensorType, form: ConvWeight, spatial: Shape) ->
         spatial: spatial extents of the output.
     """
     outputs = form.outputs * op.groups
-    dtype = op.dtype or data.dtype
+    dtype = data.dtype if op.dtype is None else sum_dtype(op.dtype)
     if op.layout == "NCHW":
         return TensorType((data.shape[0], outputs, *spatial), dtype)
     return TensorType((data.shape[0], *spatial, outputs), dtype)
@@ -176,7 +176,7 @@ def lower_conv(op: Conv, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, .
 
 
 def _widened(value: Tensor, dtype: str, name: str) -> Tensor:
-    return layout.stage(value.shape, lambda axes: cast(value[axes], dtype), name)
+    return layout.stage(value.shape, lambda axes: factor(value[axes], dtype), name)
 
 
 def buffer_order(op: Conv) -> tuple[int, ...]:

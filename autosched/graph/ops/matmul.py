@@ -20,6 +20,7 @@ from autosched.graph.ops.base import (
 )
 from sketch.lang.tensor import Tensor
 from sketch.operators import broadcast, einsum, matmul
+from sketch.operators.factors import sum_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class Dense(Op):
 class MatMul(Op):
     """``lhs [..., m, k] @ rhs [..., k, n]`` with broadcast leading dimensions.
 
-    ``dtype``: a wider type that products of two matrices are computed and summed in; None: that of
-    both operands.
+    ``dtype``: a wider type that products of two matrices are computed and summed in, or tf32, which
+    both are rounded to; None: that of both operands.
     """
 
     dtype: str | None = None
@@ -78,7 +79,7 @@ def _result_dtype(lhs: TensorType, rhs: TensorType, dtype: str | None) -> str:
         raise GraphError(f"operands have different dtypes: {lhs} and {rhs}")
     if dtype is not None and not is_computed_in(lhs, rhs, dtype):
         raise GraphError(f"{lhs} and {rhs} are not multiplied in {dtype}")
-    return lhs.dtype if dtype is None else dtype
+    return lhs.dtype if dtype is None else sum_dtype(dtype)
 
 
 def lower_dense(op: Dense, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:

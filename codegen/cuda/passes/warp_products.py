@@ -27,16 +27,17 @@ from codegen.cuda.device import (
 from codegen.cuda.passes.vectorize import Steps, steps_over
 from codegen.cuda.tile_nest import tile_nest_of
 from codegen.cuda.unit_nest import UnitNest, UnitOperand, is_alike_in_a_warp, unit_nest_of
-from codegen.passes.affine import constant, flatten
+from codegen.passes.affine import constant, flatten, variables
 from codegen.passes.rewrite import substitute_index
 from sketch.lang.dtypes import size_of
-from sketch.nest.loopnest import Affine, Buffer, BufferLoad, LoopVar, Scope, Store
+from sketch.nest.loopnest import Affine, Buffer, BufferLoad, Index, LoopVar, Scope, Store
 from sketch.target.fragments import REGISTER_BYTES, WARP, UnitAxis
 from sketch.target.units import TensorUnit
 
 _ROW_BYTES = 16
 """Of a row of the 8 x 8 matrices that a warp loads together."""
 _MATRIX_ROWS = 8
+_TERM_LANES = 4  # that have the terms of a row
 _TURNED_BYTES = 2  # of the elements that are turned while they are loaded
 _MOST_SERIAL = 8
 Nodes = tuple[DeviceNode, ...]
@@ -54,27 +55,43 @@ def warp_products(function: DeviceFunction, units: Sequence[TensorUnit]) -> Devi
     body = change.nodes(function.body, function.steps)
     if body == function.body:
         return function
-    lanes = any(isinstance(node, LoadFragment) for node in walk_device(body))
-    return replace(function, body=body, lanes=rows.bindings if lanes else ())
+    loads = [node for node in walk_device(body) if isinstance(node, LoadFragment)]
+    read = {v for load in loads for s in load.sources for i in s.indices for v in _variables(i)}
+    terms = (rows.place_of_terms,) if rows.terms in read else ()
+    return replace(function, body=body, lanes=rows.bindings if loads else (), terms=terms)
+
+
+def _variables(index: Index) -> frozenset[LoopVar]:
+    return frozenset(variables(index)) if isinstance(index, Affine) else frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """The number of a lane in parts: 16 * quarter + 8 * half + row."""
+    """The number of a lane in parts: 16 * quarter + 8 * half + row; and ``terms``, the place of its
+    own in a row of terms.
+    """
 
     quarter: LoopVar
     half: LoopVar
     row: LoopVar
+    terms: LoopVar
 
     @staticmethod
     def of() -> _Rows:
-        return _Rows(LoopVar("matrix.next"), LoopVar("matrix"), LoopVar("matrix.row"))
+        return _Rows(
+            LoopVar("matrix.next"), LoopVar("matrix"), LoopVar("matrix.row"), LoopVar("terms")
+        )
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
         """How they are decoded from the number of the lane."""
         pairs = Binding(self.quarter, WARP // 16, 1), Binding(self.half, 2, 1)
         return (*pairs, Binding(self.row, _MATRIX_ROWS, 1))
+
+    @property
+    def place_of_terms(self) -> Binding:
+        """How it is decoded from the number of the lane."""
+        return Binding(self.terms, _TERM_LANES, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +205,10 @@ class _Writing:
     ) -> LoadFragment:
         use, pack = self.use, _packed(side)
         lane = use.lanes[0]
-        along = Affine(((use.lanes[1].var, pack // use.lanes[1].stride),))
+        stride = use.lanes[1].stride  # of the lanes that share a row of results, and of terms
+        along = Affine(((self.rows.terms, pack),))
+        if pack % stride == 0:
+            along = Affine(((use.lanes[1].var, pack // stride),))
         sources = []
         for element in range(pack):
             term = Affine(along.terms, offset.get("k", 0) + element)

@@ -25,6 +25,17 @@ struct Half {
   }
 };
 
+// A float that is rounded to 10 fraction bits, ties away from zero: cvt.rna.tf32 of PTX.
+struct Single {
+  unsigned bits;
+  operator float() const {
+    const unsigned rounded = (bits & 0x7fffffff) > 0x7f800000 ? bits : (bits + 0x1000) & ~0x1fffu;
+    float value;
+    memcpy(&value, &rounded, sizeof value);
+    return value;
+  }
+};
+
 // What a product of two elements is summed as before it is added to a result.
 template <class T> struct Sum { using Type = unsigned; };
 template <> struct Sum<float> { using Type = double; };

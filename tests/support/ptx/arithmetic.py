@@ -145,7 +145,17 @@ def _shift(left: bool) -> Compute:
     return run
 
 
+def _to_tf32(values: Array) -> Array:
+    """``cvt.rna.tf32.f32``: half of the last of 10 fraction bits, added to the size, carries."""
+    exact = values.astype(np.float64)
+    step = np.exp2(np.floor(np.log2(np.maximum(np.abs(exact), 2.0**-126))) - 10)
+    near = np.trunc(exact / step + np.copysign(0.5, exact)) * step
+    return np.where(np.isfinite(exact), near, exact).astype(np.float32)
+
+
 def _convert(modifiers: Modifiers, operands: tuple[Array, ...]) -> Array:
+    if modifiers == ("rna", "tf32", "f32"):
+        return _to_tf32(as_type(operands[0], "f32"))
     to, source = [name for name in modifiers if is_type(name)]
     values = _flushed(modifiers, as_type(operands[0], source))
     if is_float(source):

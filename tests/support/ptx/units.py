@@ -100,6 +100,9 @@ def multiplied(modifiers: tuple[str, ...], operands: list[list[Bits]]) -> list[B
 
 
 def _elements(word: Bits, kind: str, pack: int) -> list[NDArray[Any]]:
-    values = np.ascontiguousarray(as_type(word, "b32")).view(type_of(kind))
+    bits = np.ascontiguousarray(as_type(word, "b32"))
+    if kind == "tf32":  # the bits behind those of tf32 are ignored
+        bits = bits & np.uint32(0xFFFFE000)
+    values = bits.view(type_of(kind))
     values = values.reshape(*word.shape, pack)
     return [values[..., n].astype(np.float64 if is_float(kind) else np.int64) for n in range(pack)]

@@ -15,6 +15,7 @@ _KINDS: Final = {
     "u16": np.uint16, "s16": np.int16, "b16": np.uint16, "f16": np.float16,
     "bf16": ml_dtypes.bfloat16,
     "u32": np.uint32, "s32": np.int32, "b32": np.uint32, "f32": np.float32,
+    "tf32": np.float32,
     "f16x2": np.uint32, "bf16x2": np.uint32,
     "u64": np.uint64, "s64": np.int64, "b64": np.uint64, "f64": np.float64,
     "pred": np.bool_,
@@ -36,7 +37,7 @@ def is_type(name: str) -> bool:
 
 def is_float(name: str) -> bool:
     """Whether a type is a floating-point type."""
-    return name in ("f16", "bf16", "f32", "f64")
+    return name in ("f16", "bf16", "tf32", "f32", "f64")
 
 
 def bits_of(values: NDArray[Any]) -> Bits:

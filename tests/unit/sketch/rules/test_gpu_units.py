@@ -10,6 +10,7 @@ from sketch.analysis.contraction import contraction_of
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import cast
+from sketch.lang.functions import round_tf32
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
@@ -21,7 +22,7 @@ from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Tensorize
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.units import units_of
-from tests.support.units import HALVES, int_product, int_window, on_units
+from tests.support.units import HALVES, SINGLES, int_product, int_window, on_units
 from tests.support.workloads import matmul_dag
 
 H200 = cuda_target("h200")
@@ -67,6 +68,26 @@ def test_windows_that_leave_taps_out_are_not_computed_on_units_as_they_are() -> 
 
 def test_float32_stays_float32() -> None:
     assert on_units(matmul_dag(256, 256, 256), H200) == []
+
+
+def test_float32_that_is_rounded_is_multiplied_in_tf32() -> None:
+    fit = fit_of((256, 128, 512), SINGLES)
+    assert fit is not None
+    assert (fit.unit.name, fit.rows, fit.columns) == ("mma.m16n8k8.tf32", 0, 1)
+    units = [
+        unit_of(s, units_of(H200)) for s in on_units(int_product(256, 128, 512, SINGLES), H200)
+    ]
+    assert {unit and unit.name for unit in units} == {"mma.m16n8k8.tf32"}
+
+
+def test_float32_of_which_one_factor_is_rounded_stays_float32() -> None:
+    lhs, rhs = (placeholder((64, 64), name=name) for name in "AB")
+    k = reduce_axis(64, "k")
+
+    def body(i, j):
+        return reducers.sum(round_tf32(lhs[i, k]) * rhs[k, j], k)
+
+    assert on_units(ComputeDAG([compute((64, 64), body, name="C")]), H200) == []
 
 
 def test_plain_sketches_are_offered_beside() -> None:

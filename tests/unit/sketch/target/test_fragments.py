@@ -60,6 +60,19 @@ def test_bytes_are_where_the_tables_of_ptx_say() -> None:
             assert rhs[lane, i // 4, i % 4] == (group, thread * 4 + (i & 3) + (16 if i > 3 else 0))
 
 
+def test_singles_are_where_the_tables_of_ptx_say() -> None:
+    """Of m16n8k8 in tf32: row = lane / 4 for a0 and a2, column = lane % 4 for a0 and a1."""
+    (unit,) = [unit for unit in WARP_UNITS if unit.name == "mma.m16n8k8.tf32"]
+    assert unit.fragments is not None
+    lhs, rhs, _ = (fragment.places() for fragment in unit.fragments)
+    for lane in range(WARP):
+        group, thread = divmod(lane, 4)
+        for i in range(4):
+            assert lhs[lane, i, 0] == (group + 8 * (i % 2), thread + 4 * (i // 2))
+        for i in range(2):
+            assert rhs[lane, i, 0] == (group, thread + 4 * i)
+
+
 def test_architectures_have_the_units_that_their_instructions_are() -> None:
     names = {arch: {unit.name for unit in units_of(cuda_target(arch))} for arch in ARCHS}
     assert names["t4"] == {"mma.m16n8k8.f16"}
