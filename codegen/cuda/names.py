@@ -19,6 +19,7 @@ _WORDS: Final = """
     wchar_t while xor xor_eq
     ahead block blockDim blockIdx dynamic_shared first_row free gridDim index_t left now place
     point pragma round rows slot step thread threadIdx tile turn unroll warp warpSize warp_lane
+    warp_term
     assert math_errhandling va_arg va_copy va_end va_start
 """
 # Functions of CUDA that operators are, without the letter for float.
