@@ -162,7 +162,7 @@ class Arithmetic:
             width: lanes; 1: a scalar.
             operand: name of the SSA value.
         """
-        if op in FLOAT_CALLS or op == ROUND_TF32:
+        if op in FLOAT_CALLS:
             result: str = getattr(self.lanes(dtype, width), op)(operand)
             return result
         kind = type_text(dtype, width)
@@ -171,6 +171,8 @@ class Arithmetic:
         if op in ("not", "bit_not"):
             ones = self.splat("true" if op == "not" else "-1", dtype, width)
             return self.writer.emit(f"xor {kind} {operand}, {ones}")
+        if op == ROUND_TF32:
+            return self._round_tf32(width, operand)
         if op == "sign":
             return self._sign(dtype, width, operand)
         if is_float(dtype):
@@ -181,6 +183,15 @@ class Arithmetic:
         if op == "neg":
             return negated
         return self.writer.intrinsic("smax", type_text(dtype, 0), width, (operand, negated))
+
+    def _round_tf32(self, width: int, operand: str) -> str:
+        """The nearest number of 10 fraction bits, ties away from zero; infinities and NaN stay."""
+        kind = type_text("int32", width)
+        half, kept = (self.splat(str(n), "int32", width) for n in (1 << 12, -1 << 13))
+        lanes = self._floats(width)
+        moved = self.writer.emit(f"add {kind} {lanes.bits(operand)}, {half}")
+        rounded = lanes.from_bits(self.writer.emit(f"and {kind} {moved}, {kept}"))
+        return lanes.pick(lanes.test("uno", operand, operand), operand, rounded)
 
     def _float_unary(self, op: str, dtype: str, width: int, operand: str) -> str:
         kind = type_text(dtype, width)

@@ -300,12 +300,6 @@ class Lanes:
         near = self.sub(self.add(size, self.const(8388608.0)), self.const(8388608.0))
         return self.pick(inside, self.copysign(near, x), x)
 
-    def round_tf32(self, x: str) -> str:
-        """The nearest number of 10 fraction bits, ties away from zero; infinities and NaN stay."""
-        moved = self._op("add", self.int, self.bits(x), self.const_int(1 << 12))
-        kept = self._op("and", self.int, moved, self.const_int(-1 << 13))
-        return self.pick(self.test("uno", x, x), x, self.from_bits(kept))
-
     def pow(self, x: str, y: str) -> str:
         """``x**y`` through log and exp in float64; C's rules for negative, zero, infinite, NaN."""
         size = self.fabs(x)

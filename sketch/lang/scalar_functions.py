@@ -18,11 +18,6 @@ from sketch.lang.storage_floats import storage_floats
 
 Array = NDArray[Any]
 
-_TF32_DIGITS: Final = 11
-# Of float32: normal numbers are at least 2**-126, all are below 2**128.
-_LEAST_EXPONENT: Final = -125
-_END_EXPONENT: Final = 128
-
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -43,11 +38,12 @@ def rounded_tf32(x: Array) -> Array:
 
     Those that are further than 2**128 from 0 are infinite; float64 in and out.
     """
+    limits = np.finfo(np.float32)
     digits, exponent = np.frexp(x)
-    place = np.maximum(exponent, _LEAST_EXPONENT) - _TF32_DIGITS
+    place = np.maximum(exponent, limits.minexp + 1) - 11
     scaled = np.ldexp(digits, exponent - place)
     found = np.ldexp(np.trunc(scaled + np.copysign(0.5, scaled)), place)
-    return np.where(np.abs(found) >= 2.0**_END_EXPONENT, np.copysign(np.inf, found), found)
+    return np.where(np.abs(found) >= 2.0**limits.maxexp, np.copysign(np.inf, found), found)
 
 
 UNARY_FUNCTIONS: Final[Mapping[str, Callable[[Array], Array]]] = {

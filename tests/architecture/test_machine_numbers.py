@@ -48,11 +48,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_JOINED_GROWTH": "rounding errors of one algorithm",
         "_STRASSEN_GROWTH": "rounding errors of one algorithm",
     },
-    "sketch/lang/scalar_functions.py": {
-        "_TF32_DIGITS": "the format of a number",
-        "_LEAST_EXPONENT": "the format of a number",
-        "_END_EXPONENT": "the format of a number",
-    },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
     "autosched/search/drafts.py": {"_LEAST_GOING": "time of a choice"},
     "autosched/search/nearest.py": {"_FARTHEST": "likeness of tasks", "_TRIES": "time of a choice"},
