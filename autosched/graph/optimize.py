@@ -18,6 +18,7 @@ from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.narrow_weights import narrow_weights
 from autosched.graph.passes.normalization import recognize_normalizations
 from autosched.graph.passes.padding import fold_padding
+from autosched.graph.passes.reciprocals import multiply_by_reciprocals
 from autosched.graph.passes.repeats import fold_repeats
 from autosched.graph.passes.scaled_sums import fold_scaled_sums
 from autosched.graph.passes.scales import move_scales
@@ -39,6 +40,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     merge_equal_nodes,
     fold_padding,
     recognize_normalizations,
+    multiply_by_reciprocals,
     move_scales,
     fold_repeats,
     remove_dead_code,  # means, scaled and repeated values that nothing reads any more
