@@ -12,7 +12,7 @@ from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 
 _DTYPES: Final = ("float32", "float64")  # 16-bit reciprocals would round by much more
 # Their relative errors are at most those of their arguments.
-_FORGIVING: Final = (UnaryOp("erf"), UnaryOp("tanh"))
+_NO_STEEPER: Final = (UnaryOp("erf"), UnaryOp("tanh"))
 
 
 def multiply_by_reciprocals(graph: Graph) -> Graph:
@@ -44,7 +44,7 @@ def _factors(graph: Graph, node: Node) -> Array | None:
     if not (_are_normal(divisors) and _are_normal(factors)):
         return None
     exact = bool(np.all(np.abs(np.frexp(divisors)[0]) == 0.5))
-    return factors if exact or _is_forgiven(graph, node.output) else None
+    return factors if exact or _is_unseen(graph, node.output) else None
 
 
 def _are_normal(numbers: Array) -> bool:
@@ -53,6 +53,6 @@ def _are_normal(numbers: Array) -> bool:
     return bool(np.all((sizes >= kind.tiny) & (sizes <= kind.max)))
 
 
-def _is_forgiven(graph: Graph, name: str) -> bool:
+def _is_unseen(graph: Graph, name: str) -> bool:
     readers = graph.consumers.get(name, ())
-    return name not in graph.result_values and all(node.op in _FORGIVING for node in readers)
+    return name not in graph.result_values and all(node.op in _NO_STEEPER for node in readers)

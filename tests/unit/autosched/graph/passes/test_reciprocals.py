@@ -56,7 +56,7 @@ def test_exact_reciprocals_change_no_bit(divisor: float) -> None:
         (2.0**127, ("erf",), False, "div"),
     ],
 )
-def test_rounded_reciprocals_are_for_functions_that_forgive(
+def test_rounded_reciprocals_are_for_functions_with_no_larger_errors(
     divisor: float, readers: tuple[str, ...], returned: bool, expected: str
 ) -> None:
     assert functions(multiply_by_reciprocals(quotient(divisor, *readers, returned=returned))) == [
