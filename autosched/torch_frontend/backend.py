@@ -29,6 +29,7 @@ from autosched.torch_frontend.recurrent_layer import (
 )
 
 LOG: Final = logging.getLogger("autosched.torch")
+_GRADIENTS: Final = "it records gradients, which torch.no_grad() prevents"
 
 allow_recurrent_layers()  # torch asks for it when it meets the layer, before it calls a back end
 
@@ -55,21 +56,23 @@ def backend(
         compiled = CompiledGraph(graph, _static_inputs(), chosen, _name())
         return make_boxed_func(compiled)  # type: ignore[no-any-return]
 
-    def training(graph: Any, _: Sequence[Any]) -> Callable[..., Any]:
+    def training(graph: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        LOG.warning("graph %s stays with torch: %s", _name(), _GRADIENTS)
+        return as_it_is(graph, inputs)
+
+    def as_it_is(graph: Any, _: Sequence[Any]) -> Callable[..., Any]:
         return make_boxed_func(graph.forward)  # type: ignore[no-any-return]
 
     if has_recurrent_layers(graph_module.graph):
         if torch.is_grad_enabled() and any(map(_needs_gradient, example_inputs)):
-            LOG.warning(
-                "a graph with recurrent layers stays with torch: it records gradients, which "
-                "torch.no_grad() prevents"
-            )
+            LOG.warning("a graph with recurrent layers stays with torch: %s", _GRADIENTS)
             return graph_module.forward  # type: ignore[no-any-return]
         as_single_operators(graph_module.graph)
         graph_module.recompile()
     layer = torch.ops.aten._transformer_encoder_layer_fwd.default
     compiler = aot_autograd(
         fw_compiler=training,
+        bw_compiler=as_it_is,
         inference_compiler=inference,
         decompositions={layer: encoder_layer},
     )

@@ -18,6 +18,12 @@ from autosched.torch_frontend.export import export_onnx
 from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
 from autosched.torch_frontend.layout import Layout, laid_out, layouts_of
 from autosched.torch_frontend.network_module import network_module
+from autosched.torch_frontend.number_results import (
+    check_numbers,
+    is_computed,
+    is_number,
+    numbers_of,
+)
 from autosched.torch_frontend.options import BackendOptions
 from autosched.torch_frontend.tensors import (
     is_plain,
@@ -45,6 +51,7 @@ class _Specialised:
         module: None: torch runs it.
         versions: state of the constants that were compiled in.
         inputs: name and position of each input of the module.
+        numbers: results that are no tensors, by position; shapes decide them.
         layouts: of results that do not lie in memory of their own in row-major order.
         tuning: makes a faster module meanwhile.
         kept: where that one is kept.
@@ -53,6 +60,7 @@ class _Specialised:
     module: Module | None
     versions: tuple[Any, ...]
     inputs: tuple[tuple[str, int], ...] = ()
+    numbers: Mapping[int, Any] = field(default_factory=dict)
     layouts: Mapping[int, Layout] = field(default_factory=dict)
     tuning: BackgroundTuning | None = None
     kept: KeptGraph | None = None
@@ -102,7 +110,7 @@ class CompiledGraph:
             known = self._known[key] = self._specialise(args, versions, keep=known is None)
         if known.module is None:
             return self._with_torch(args)
-        results = self._run(known.module, known.inputs, args)
+        results = self._run(known.module, known.inputs, args, known.numbers)
         tuned = None if known.tuning is None else known.tuning.take()
         if tuned is not None:
             self._swap(key, tuned, args)
@@ -126,10 +134,12 @@ class CompiledGraph:
     def _specialise(
         self, args: Sequence[Any], versions: tuple[Any, ...], keep: bool
     ) -> _Specialised:
+        if not self._computed:
+            LOG.debug("%s computes no tensor: torch runs it", self._name)
+            return _Specialised(None, versions)
         start = time.perf_counter()
         try:
-            if not self._computed:
-                raise ModelImportError("it computes nothing")
+            check_numbers(self._outputs)
             kept = kept_graph(self._graph, args, self._static, self._options) if keep else None
             module, tuning, where = self._recalled(kept, args), None, ", from the cache"
             if module is None:
@@ -141,8 +151,10 @@ class CompiledGraph:
             )
             return _Specialised(None, versions)
         self._report(module, time.perf_counter() - start, where)
-        layouts = layouts_of(self._with_torch(args), self._computed)
-        return _Specialised(module, versions, self._inputs(module, args), layouts, tuning, kept)
+        theirs = self._with_torch(args)
+        layouts = layouts_of(theirs, self._computed)
+        inputs, numbers = self._inputs(module, args), numbers_of(self._outputs, theirs)
+        return _Specialised(module, versions, inputs, numbers, layouts, tuning, kept)
 
     def _swap(self, key: tuple[Any, ...], tuned: Module, args: Sequence[Any]) -> None:
         """Use tuned kernels for calls from now on, if they compute the same."""
@@ -164,11 +176,11 @@ class CompiledGraph:
 
     @property
     def _computed(self) -> list[int]:
-        """Positions of the results that the graph computes: no constants, no inputs, each once."""
+        """Positions of the tensors that the graph computes: no constants, no inputs, each once."""
         return [
             index
             for index, value in enumerate(self._outputs)
-            if hasattr(value, "op") and value.op != "placeholder" and self._sources[index] == index
+            if is_computed(value) and not is_number(value) and self._sources[index] == index
         ]
 
     def _variable(self, args: Sequence[Any]) -> list[int]:
@@ -261,21 +273,28 @@ class CompiledGraph:
 
     def _check_results(self, module: Module, args: Sequence[Any]) -> None:
         """Compare with torch once: its exporter and ONNX may see an operator in another way."""
-        ours = self._run(module, self._inputs(module, args), args)
-        for index, theirs in enumerate(self._with_torch(args)):
+        expected = self._with_torch(args)
+        numbers = numbers_of(self._outputs, expected)
+        ours = self._run(module, self._inputs(module, args), args, numbers)
+        for index, theirs in enumerate(expected):
             if index in self._computed and not agree(ours[index], theirs):
                 raise ModelImportError(f"output {index} is not what torch computes")
 
     def _run(
-        self, module: Module, inputs: Sequence[tuple[str, int]], args: Sequence[Any]
+        self,
+        module: Module,
+        inputs: Sequence[tuple[str, int]],
+        args: Sequence[Any],
+        numbers: Mapping[int, Any],
     ) -> tuple[Any, ...]:
         results = module.run({name: to_numpy(args[index]) for name, index in inputs})
         computed = dict(zip(self._computed, results.values(), strict=True))
         positions = {node.name: index for index, node in enumerate(self._placeholders)}
         tensors = {index: to_torch(array) for index, array in computed.items()}
+        known = {**numbers, **tensors}
         return tuple(
-            tensors[source]
-            if source in tensors
+            known[source]
+            if source in known
             else (args[positions[value.name]] if hasattr(value, "op") else value)
             for source, value in zip(self._sources, self._outputs, strict=True)
         )

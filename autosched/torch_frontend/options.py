@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from os import PathLike
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from autosched.api import AnyTarget, resolve_target
 from autosched.network_source import PathText
@@ -19,6 +19,11 @@ from codegen.denormals import DENORMALS, Denormals
 CacheChoice = bool | PathText
 Budget = str | float
 TuneWhen = Literal["first", "background"]
+# What is looked for among the options, and is said in another way.
+_ELSEWHERE: Final = {
+    "dynamic": "torch.compile(..., dynamic=True)",
+    "quick": 'options={"effort": "quick"}',
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +107,7 @@ def backend_options(given: Mapping[str, Any] | None) -> BackendOptions:
     chosen = dict(given or {})
     names = [item.name for item in fields(BackendOptions)]
     for name in chosen:
+        if name in _ELSEWHERE:
+            raise OptionError(f"option {name!r} is unknown", hint=f"give {_ELSEWHERE[name]}")
         check_choice("option", name, names)
     return BackendOptions(**chosen)
