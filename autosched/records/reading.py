@@ -131,7 +131,7 @@ class _Reader:
         if not line.strip():
             return ()
         try:
-            return (decode_line(line, self._place(number)),)
+            return (decode_line(line.removesuffix(b"\n"), self._place(number)),)
         except RecordError as error:
             self._skipped[number] = error.what
             return ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,8 @@ from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.task_progress import Turn
 from autosched.tuning.task_run import TaskRun
 from benchmarks.fleet import SPREAD, TRIAL_S, SimulatedFleet, simulate
+
+ROOT = Path(__file__).parents[3]
 
 
 class TestSimulatedFleet(RunnerConformance):
@@ -72,3 +76,14 @@ def test_where_nothing_is_chosen_any_more_nothing_is_learned(
     monkeypatch.setattr(Learner, "learn", learned)
     simulate(1, 80, 0, [small_task()])
     assert "learned" in told and told[-1] == "chosen"
+
+
+def test_the_page_says_what_was_measured() -> None:
+    rows = json.loads((ROOT / "benchmarks/results/fleet.json").read_text())["rows"]
+    fast, good = rows
+    assert all(row["bar"]["holds"] for row in rows)
+    page = " ".join((ROOT / "docs/fleet.md").read_text().split())
+    assert f"{fast['trials_per_s']:.0f} trials a second in a run of {fast['trials']:,}" in page
+    assert f"{fast['share_of_ideal']:.0%}".replace("%", " %") + " of 64 times" in page
+    found = f"after {good['trials']:,} trials was {100 * good['loss']:.1f} % slower"
+    assert found in page

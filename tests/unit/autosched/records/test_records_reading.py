@@ -70,3 +70,9 @@ def test_a_trial_written_in_another_order_is_read() -> None:
     session, sketch, trial = lines_of([ONE], {})
     moved = b'{"seed":0,' + trial.replace(b'"seed":0,', b"")[1:]
     assert parse_lines(b"\n".join([moved, sketch, session, b""]), "log").records == (ONE,)
+
+
+def test_a_line_is_told_apart_from_its_end() -> None:
+    session, sketch, trial = lines_of([ONE], {})
+    found = parse_lines(b"\n".join([session, sketch, trial, b'{"v": "torn', b""]), "log")
+    assert "Unterminated string" in found.warnings[0]
