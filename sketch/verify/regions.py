@@ -8,7 +8,7 @@ local P[0..6]:                         C reads P[k] at k < 5; P's loops compute 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sketch.errors import LoweringError
 from sketch.lang.affine import Interval
@@ -26,7 +26,8 @@ class WriteSite:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Place:
-    """Where in one dimension a read is, relative to what the writer's own loops walk there.
+    """Where in one dimension a read is, relative to what the writer's own loops walk there, but for
+    the constant of its index.
 
     ``form`` is None where the index is not affine.
     """
@@ -34,6 +35,35 @@ class _Place:
     form: Affine | None
     low: int
     high: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Test:
+    """A condition for all that is read: ``low`` and ``high`` are what it allows the sum of the
+    constants of the indices, each times its factor.
+    """
+
+    low: int
+    high: int
+    factors: tuple[tuple[int, int], ...]  # (dimension, factor)
+
+
+class _Reads:
+    """What reads have in common whose indices differ in their constants alone."""
+
+    __slots__ = ("_tests", "places")
+
+    def __init__(self, computed: Computed, indices: tuple[Index, ...], facts: Facts) -> None:
+        found = zip(indices, computed.writer.store.indices, computed.forms, strict=False)
+        self.places = tuple([_place(*parts, facts) for parts in found])
+        self._tests: tuple[_Test, ...] | None = None
+
+    def tests(self, computed: Computed, facts: Facts) -> tuple[_Test, ...]:
+        """The conditions, asked for where reads are inside the buffer."""
+        if self._tests is None:
+            found = (_test(p, computed, self.places, facts) for p in computed.conditions)
+            self._tests = tuple([test for test in found if test is not None])
+        return self._tests
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +79,7 @@ class Computed:
         reaches: of ``forms``, the last of the elements that they walk; None where they leave some
             out.
         conditions: when an element is written.
+        seen: reads by what is known where they are, and their indices without constants.
     """
 
     writer: WriteSite
@@ -57,6 +88,7 @@ class Computed:
     forms: tuple[Affine, ...]
     reaches: tuple[int | None, ...]
     conditions: tuple[Predicate, ...]
+    seen: dict[tuple[Facts, tuple[object, ...]], _Reads] = field(default_factory=dict)
 
 
 def computed_by(writer: WriteSite, buffer: Buffer, loops: tuple[Loop, ...]) -> Computed:
@@ -92,29 +124,37 @@ def check_computed(computed: Computed, indices: tuple[Index, ...], facts: Facts)
         LoweringError: it reads elements that are not computed.
     """
     buffer, store = computed.buffer, computed.writer.store
-    places: list[_Place] = []
-    for dim, (index, written) in enumerate(zip(indices, computed.forms, strict=False)):
+    reads = _reads(computed, indices, facts)
+    consts = [index.const if isinstance(index, Affine) else 0 for index in indices]
+    for dim, (place, const) in enumerate(zip(reads.places, consts, strict=False)):
+        low, high = place.low + const, place.high + const
         grain, reach = int(buffer.steps[dim]), computed.reaches[dim]
-        place = _place(index, store.indices[dim], written, facts)
-        if place.low > place.high:  # guards exclude each other: nothing is read
+        if low > high:  # guards exclude each other: nothing is read
             return
-        if place.low < 0 or (reach is not None and place.high // grain * grain > reach):
+        if low < 0 or (reach is not None and high // grain * grain > reach):
             raise LoweringError(
-                f"reads {buffer.name} at {place.low}..{place.high} of dimension {dim}, where only "
+                f"reads {buffer.name} at {low}..{high} of dimension {dim}, where only "
                 f"0..{reach} is computed",
                 facts.where,
                 "compute the stage further out",
             )
-        places.append(place)
-    if len(places) < len(indices):
+    if len(reads.places) < len(indices):
         return
-    for predicate in computed.conditions:
-        if not _obeyed(predicate, computed, places, facts):
+    for test in reads.tests(computed, facts):
+        if not test.low <= sum([factor * consts[dim] for dim, factor in test.factors]) < test.high:
             raise LoweringError(
                 f"reads elements of {buffer.name} that stage {store.stage_name} leaves out",
                 facts.where,
                 "compute the stage further out",
             )
+
+
+def _reads(computed: Computed, indices: tuple[Index, ...], facts: Facts) -> _Reads:
+    key = facts, tuple([i.terms if isinstance(i, Affine) else i for i in indices])
+    known = computed.seen.get(key)
+    if known is None:
+        known = computed.seen[key] = _Reads(computed, indices, facts)
+    return known
 
 
 def _own_part(index: Index, own: Mapping[LoopVar, Loop]) -> Affine | None:
@@ -128,7 +168,7 @@ def _place(index: Index, written: Index, own_part: Affine, facts: Facts) -> _Pla
     if not isinstance(index, Affine):
         low, high = facts.bounds(index) or (index.low, index.high)
         return _Place(None, low - written.const, high - written.const)
-    form = index + written.scale(-1) + own_part
+    form = Affine(index.terms) + written.scale(-1) + own_part
     return _Place(form, *facts.interval(form))
 
 
@@ -155,10 +195,12 @@ def _conditions(writer: WriteSite, shared: int) -> tuple[Predicate, ...]:
     return (*writer.store.predicates, *clips)
 
 
-def _obeyed(predicate: Predicate, computed: Computed, places: list[_Place], facts: Facts) -> bool:
+def _test(
+    predicate: Predicate, computed: Computed, places: tuple[_Place, ...], facts: Facts
+) -> _Test | None:
     """Whether a writer's predicate holds for all that is read.
 
-    True where it is not about one dimension as a whole: a clipped tile loop leaves out what the
+    None where it is not about one dimension as a whole: a clipped tile loop leaves out what the
     predicate on the axis leaves out.
     """
     own, forms, buffer = computed.own, computed.forms, computed.buffer
@@ -167,21 +209,25 @@ def _obeyed(predicate: Predicate, computed: Computed, places: list[_Place], fact
     )
     rest = {v: c for v, c in predicate.index.terms if v in own}
     offsets: Interval = (0, 0)
+    factors: list[tuple[int, int]] = []
     for dim, form in enumerate(forms):
         factor = next((rest[v] // c for v, c in form.terms if v in rest), 0)
         if not factor:
             continue
         if int(buffer.steps[0]) > 1 and dim in (0, len(forms) - 1):
-            return True
+            return None
         for var, coefficient in form.terms:
             rest[var] = rest.get(var, 0) - coefficient * factor
         place = places[dim]
+        factors.append((dim, factor))
         if place.form is not None:
             outer = outer + place.form.scale(factor)
         else:
             ends = place.low * factor, place.high * factor
             offsets = offsets[0] + min(ends), offsets[1] + max(ends)
     if any(rest.values()):
-        return True
+        return None
     low, high = facts.interval(outer)
-    return low + offsets[0] >= predicate.low and high + offsets[1] < predicate.high
+    return _Test(
+        predicate.low - low - offsets[0], predicate.high - high - offsets[1], tuple(factors)
+    )

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from sketch.errors import LoweringError
 from sketch.lang.expr import Expr, Select
 from sketch.lang.rewrite import children
-from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, Quasi, Store
+from sketch.nest.loopnest import (
+    Affine,
+    AffineValue,
+    Buffer,
+    BufferLoad,
+    Index,
+    Predicate,
+    Quasi,
+    Store,
+)
 from sketch.verify.conditions import implied
 from sketch.verify.facts import Facts
 
@@ -32,7 +41,8 @@ class _Visit:
 
     read: Reader
     seen: set[tuple[int, int]] = field(default_factory=set)
-    kept: list[Facts] = field(default_factory=list)  # those whose identity is in ``seen``
+    # Holds on to the facts whose identity is in ``seen``.
+    under: dict[tuple[Facts, tuple[Predicate, ...]], Facts] = field(default_factory=dict)
 
     def loads(self, expr: Expr, facts: Facts) -> None:
         """Visit a part of the value."""
@@ -53,13 +63,22 @@ class _Visit:
             case Select(condition, then, otherwise):
                 self.loads(condition, facts)
                 for branch, holds in ((then, True), (otherwise, False)):
-                    there = facts.also(implied(condition, holds, facts.interval))
-                    self.kept.append(there)
+                    there = self._also(facts, implied(condition, holds, facts.interval))
                     if not there.impossible:
                         self.loads(branch, there)
             case _:
                 for child in children(expr):
                     self.loads(child, facts)
+
+    def _also(self, facts: Facts, predicates: tuple[Predicate, ...]) -> Facts:
+        """What is known under a condition: the same where equal conditions guard several parts."""
+        if not predicates:
+            return facts
+        key = facts, predicates
+        known = self.under.get(key)
+        if known is None:
+            known = self.under[key] = facts.also(predicates)
+        return known
 
 
 def check_load(load: BufferLoad, facts: Facts) -> None:
