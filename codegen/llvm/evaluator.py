@@ -35,7 +35,7 @@ Cell = tuple[Buffer, int]
 _OPERATORS = frozenset((Binary, Unary, Select, Cast))
 
 
-class _Access:
+class Access:
     """An access without quasi-affine indices at a place in the code.
 
     ``known`` are values already loaded, by the constant part of the offset; they hold while the
@@ -66,7 +66,7 @@ class ExpressionEmitter:
         self.guard = ALWAYS
         self.bindings: Mapping[Var, SsaValue] = {}
         self._memo: dict[int, SsaValue] = {}
-        self._accesses: dict[tuple[Buffer, int, LoopVar | None], _Access | None] = {}
+        self._accesses: dict[tuple[Buffer, int, LoopVar | None], Access | None] = {}
         self._epoch = -1
         self._dependence, self._bounds = Dependence(), IndexBounds(scope)
         # keyed by the identity of literals and index tuples, which the nest keeps alive
@@ -216,7 +216,7 @@ class ExpressionEmitter:
         text = f"add {type_text('int64', width)} {lhs}, {rhs}"
         return SsaValue(self.memory.cached(text, text), "int64", width)
 
-    def _access(self, buffer: Buffer, indices: tuple[Index, ...]) -> _Access | None:
+    def access(self, buffer: Buffer, indices: tuple[Index, ...]) -> Access | None:
         """The access at this place in the code, None where an index is quasi-affine."""
         scope = self.scope
         if self._epoch != scope.epoch:
@@ -229,7 +229,7 @@ class ExpressionEmitter:
         access = (
             None
             if quasi
-            else _Access(scope.plan(form), buffer in self.memory.bases, self.memory.epoch)
+            else Access(scope.plan(form), buffer in self.memory.bases, self.memory.epoch)
         )
         self._accesses[key] = access
         return access
@@ -245,16 +245,23 @@ class ExpressionEmitter:
 
     def cell(self, buffer: Buffer, indices: tuple[Index, ...]) -> Cell | None:
         """The register cell of an access, None when the buffer is in memory."""
-        access = self._access(buffer, indices)
+        access = self.access(buffer, indices)
         if access is None or access.in_memory:
             return None
         return buffer, access.plan.value(self.scope.static)
 
     def load(self, buffer: Buffer, indices: tuple[Index, ...]) -> SsaValue:
         """An element of a buffer: a register cell or a load."""
-        access = self._access(buffer, indices)
+        access = self.access(buffer, indices)
         if access is None:
             return self._load_memory(buffer, indices)
+        return self._read(buffer, indices, access)
+
+    def load_at(self, load: BufferLoad, access: Access) -> SsaValue:
+        """``load`` of an access that is known."""
+        return self._read(load.buffer, load.indices, access)
+
+    def _read(self, buffer: Buffer, indices: tuple[Index, ...], access: Access) -> SsaValue:
         offset = access.plan.value(self.scope.static)
         if not access.in_memory:
             return self.cells[buffer, offset]

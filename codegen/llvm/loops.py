@@ -10,6 +10,7 @@ from codegen.llvm.registers import register_cells, written_buffers
 from codegen.llvm.scope import Dynamic
 from codegen.llvm.statements import Statements
 from codegen.llvm.tile_statements import TileStatements
+from codegen.llvm.unrolled_copies import UnrolledCopies, is_plain_vector
 from codegen.llvm.values import SSA_TYPES, Form, SsaValue, type_text
 from codegen.passes.rewrite import Nodes
 from sketch.nest.loopnest import (
@@ -42,6 +43,7 @@ class Loops:
         self.scope, self.writer = evaluator.scope, evaluator.writer
         self.tiles = tiles
         self.cell_limit = cell_limit
+        self.copies = UnrolledCopies(statements)
         self.private: list[Buffer] = []
         self.private_bases: dict[Buffer, str] = {}
 
@@ -143,9 +145,11 @@ class Loops:
         return tests
 
     def _unrolled(self, loop: Loop, bounds: list[Predicate]) -> None:
+        if not bounds and self.copies.emit(loop):
+            return
         static, emit = self.scope.static, self.emit
         body, outer = loop.body, (self.scope.lane, self.scope.width, self.scope.lane_step)
-        if len(body) == 1 and isinstance(lanes := body[0], Loop) and _is_plain_vector(lanes):
+        if len(body) == 1 and isinstance(lanes := body[0], Loop) and is_plain_vector(lanes):
             # most code is made here: the lanes are entered once for all trips
             self.scope.enter_lanes(lanes.var, int(lanes.extent), int(lanes.stride))
             body = lanes.body
@@ -350,11 +354,6 @@ class Loops:
         self.flow.open_block(join)
         if paths:
             self.flow.merge(paths)
-
-
-def _is_plain_vector(loop: Loop) -> bool:
-    """Whether a loop is lanes of what its body computes, not lanes that it reduces."""
-    return loop.kind is LoopKind.VECTORIZED and not loop.clip and loop.axis_kind != "reduce"
 
 
 class _Bound:

@@ -59,6 +59,13 @@ class Statements:
         with self.flow.when(condition):
             self._emit_guarded(store, Guard(None, mask) if mask is not None else ALWAYS)
 
+    def decided(self, predicates: tuple[Predicate, ...]) -> bool | None:
+        """Whether predicates hold for an instance, in all of its lanes; None where it depends."""
+        tests = self._tests(predicates)
+        if tests is None:
+            return False
+        return None if tests.scalar or tests.lanes is not None or tests.masks else True
+
     def _tests(self, predicates: tuple[Predicate, ...]) -> _Tests | None:
         """The undecided part of the predicates, None where one fails."""
         tests = _Tests([], None, [])
@@ -125,15 +132,8 @@ class Statements:
         for target, cell, value in zip(store.targets, cells, values, strict=True):
             if cell is None:
                 self._store(target, store, value, guard)
-            elif (
-                guard is ALWAYS
-                and value.ref
-                and value.width == self.scope.width
-                and (value.dtype == target.dtype)
-            ):
-                evaluator.cells[cell] = value
             else:
-                self._assign(cell, value, guard)
+                self.put(cell, value, guard)
 
     def _values(self, store: Store, cells: list[Cell | None]) -> list[SsaValue]:
         evaluate = self.evaluator.evaluate
@@ -188,19 +188,22 @@ class Statements:
 
     def _accumulate(self, old: SsaValue, term: Expr) -> SsaValue:
         """``old + term``; products are fused, those by a literal 1 or -1 need no product."""
-        evaluator, arithmetic = self.evaluator, self.arithmetic
+        evaluator = self.evaluator
         if isinstance(term, Binary) and term.op in UNIT_CALLS:
             return self._unit(old, term)
         if not is_float(old.dtype) or not isinstance(term, Binary) or term.op != "mul":
-            return self._plus("add", old, evaluator.evaluate(term))
-        lhs, rhs = evaluator.evaluate(term.lhs), evaluator.evaluate(term.rhs)
+            return self.plus("add", old, evaluator.evaluate(term))
+        return self.plus_product(old, evaluator.evaluate(term.lhs), evaluator.evaluate(term.rhs))
+
+    def plus_product(self, old: SsaValue, lhs: SsaValue, rhs: SsaValue) -> SsaValue:
+        """``old + lhs * rhs`` of floats."""
         if lhs.const is not None or rhs.const is not None:
             simple = self._accumulate_literal(old, lhs, rhs)
             if simple is not None:
                 return simple
         width = max(old.width, lhs.width, rhs.width)
-        operand = evaluator.operand
-        ref = arithmetic.fma(
+        operand = self.evaluator.operand
+        ref = self.arithmetic.fma(
             old.dtype, width, operand(lhs, width), operand(rhs, width), operand(old, width)
         )
         return SsaValue(ref, old.dtype, width)
@@ -226,10 +229,11 @@ class Statements:
         """``old + lhs * rhs`` where a factor is 1 or -1."""
         for factor, other in ((lhs, rhs), (rhs, lhs)):
             if factor.const in (1.0, -1.0):
-                return self._plus("add" if factor.const == 1.0 else "sub", old, other)
+                return self.plus("add" if factor.const == 1.0 else "sub", old, other)
         return None
 
-    def _plus(self, op: str, old: SsaValue, term: SsaValue) -> SsaValue:
+    def plus(self, op: str, old: SsaValue, term: SsaValue) -> SsaValue:
+        """``old + term``, or the difference."""
         if term.const == 0 and is_float(old.dtype):
             return old
         if old.const == 0 and op == "add" and is_float(old.dtype):
@@ -245,9 +249,13 @@ class Statements:
         )
         return SsaValue(ref, old.dtype, width)
 
-    def _assign(self, cell: Cell, value: SsaValue, guard: Guard) -> None:
+    def put(self, cell: Cell, value: SsaValue, guard: Guard) -> None:
         """Put a value into a register cell, only where the guard holds."""
-        cells = self.evaluator.cells
+        cells, dtype = self.evaluator.cells, cell[0].dtype
+        kept = value.ref and value.width == self.scope.width and value.dtype == dtype
+        if kept and guard is ALWAYS:
+            cells[cell] = value
+            return
         old = cells[cell]
         width = self.scope.width
         ref = self.evaluator.operand(self.evaluator.convert(value, cell[0].dtype), width)
