@@ -13,7 +13,7 @@ from codegen.llvm.dependence import Dependence
 from codegen.llvm.index_bounds import IndexBounds
 from codegen.llvm.lane_patterns import lane_pattern
 from codegen.llvm.memory import Memory
-from codegen.llvm.scope import LoopScope, Plan
+from codegen.llvm.scope import Access, LoopScope
 from codegen.llvm.values import (
     SSA_TYPES,
     Form,
@@ -33,22 +33,6 @@ from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index,
 
 Cell = tuple[Buffer, int]
 _OPERATORS = frozenset((Binary, Unary, Select, Cast))
-
-
-class Access:
-    """An access without quasi-affine indices at a place in the code.
-
-    ``known`` are values already loaded, by the constant part of the offset; they hold while the
-    memory's ``epoch`` lasts.
-    """
-
-    __slots__ = ("epoch", "in_memory", "known", "plan")
-
-    def __init__(self, plan: Plan, in_memory: bool, epoch: int) -> None:
-        self.plan = plan
-        self.in_memory = in_memory
-        self.known: dict[int, SsaValue] = {}
-        self.epoch = epoch
 
 
 class ExpressionEmitter:
@@ -288,9 +272,12 @@ class ExpressionEmitter:
     # operators
 
     def _binary(self, expr: Binary) -> SsaValue:
-        lhs, rhs = self.evaluate(expr.lhs), self.evaluate(expr.rhs)
+        lhs = self.evaluate(expr.lhs)
         if expr.op in LOGICAL:
-            return self._logical(expr.op, lhs, rhs)
+            if lhs.const is not None and bool(lhs.const) != (expr.op == "and"):
+                return lhs
+            return self._logical(expr.op, lhs, self.evaluate(expr.rhs))
+        rhs = self.evaluate(expr.rhs)
         if expr.op in COMPARISON:
             return self._compare(expr.op, lhs, rhs)
         if lhs.form is not None and rhs.form is not None:
@@ -359,8 +346,11 @@ class ExpressionEmitter:
 
     def _select(self, expr: Select) -> SsaValue:
         test = self.evaluate(expr.condition)
-        if test.const is not None:
-            return self.evaluate(expr.then if test.const else expr.otherwise)
+        while test.const is not None:  # a chain of them picks the row of a matrix, say
+            chosen = expr.then if test.const else expr.otherwise
+            if type(chosen) is not Select:
+                return self.evaluate(chosen)
+            expr, test = chosen, self.evaluate(chosen.condition)
         then = self._under(test, False, expr.then)
         otherwise = self._under(test, True, expr.otherwise)
         then, otherwise = self.materialise(then), self.materialise(otherwise)

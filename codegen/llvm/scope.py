@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from codegen.llvm.values import Form, Terms
+from codegen.llvm.values import Form, SsaValue, Terms
 from codegen.llvm.writer import Lines, Writer
 from codegen.passes.affine import lone_variable
 from sketch.lang.affine import Interval, bounds
@@ -68,6 +68,22 @@ class Plan:
         for var, coefficient in self.static:
             total += coefficient * static[var]
         return total
+
+
+class Access:
+    """An access without quasi-affine indices at a place in the code.
+
+    ``known`` are values already loaded, by the constant part of the offset; they hold while the
+    memory's ``epoch`` lasts.
+    """
+
+    __slots__ = ("epoch", "in_memory", "known", "plan")
+
+    def __init__(self, plan: Plan, in_memory: bool, epoch: int) -> None:
+        self.plan = plan
+        self.in_memory = in_memory
+        self.known: dict[int, SsaValue] = {}
+        self.epoch = epoch
 
 
 class LoopScope:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codegen.llvm.addresses import ALWAYS
-from codegen.llvm.evaluator import Access
+from codegen.llvm.scope import Access
 from codegen.llvm.statements import Statements
+from codegen.llvm.values import SsaValue
 from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Binary, Const, Expr
 from sketch.lang.reducers import is_sum
@@ -22,7 +23,7 @@ from sketch.nest.loopnest import BufferLoad, Loop, LoopKind, Node, Store
 _Read = tuple[BufferLoad, Access]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Statement:
     """A statement at a place in the code.
 
@@ -30,11 +31,13 @@ class _Statement:
         store: the statement.
         target: where in the registers its result is.
         reads: what it copies, what it adds, or two factors; none: it puts a literal there.
+        literal: as it is in the registers, once it was put there.
     """
 
     store: Store
     target: Access
     reads: tuple[_Read, ...]
+    literal: SsaValue | None = None
 
 
 class UnrolledCopies:
@@ -95,11 +98,16 @@ class UnrolledCopies:
             if not verdict:
                 return
         evaluator, reads = self._evaluator, statement.reads
-        evaluator.begin(ALWAYS)
         cell = store.targets[0], statement.target.plan.value(self._scope.static)
+        if statement.literal is not None:
+            evaluator.cells[cell] = statement.literal
+            return
+        evaluator.begin(ALWAYS)
         if not reads:
-            new = evaluator.evaluate(store.values[0])
-        elif len(reads) == 2:
+            statements.put(cell, evaluator.evaluate(store.values[0]), ALWAYS)
+            statement.literal = evaluator.cells[cell]
+            return
+        if len(reads) == 2:
             lhs, rhs = [evaluator.load_at(*read) for read in reads]
             new = statements.plus_product(evaluator.cells[cell], lhs, rhs)
         else:
