@@ -13,7 +13,7 @@ from codegen.llvm.dependence import Dependence
 from codegen.llvm.index_bounds import IndexBounds
 from codegen.llvm.lane_patterns import lane_pattern
 from codegen.llvm.memory import Memory
-from codegen.llvm.scope import Access, LoopScope
+from codegen.llvm.scope import KnownAccess, LoopScope
 from codegen.llvm.values import (
     SSA_TYPES,
     Form,
@@ -50,7 +50,7 @@ class ExpressionEmitter:
         self.guard = ALWAYS
         self.bindings: Mapping[Var, SsaValue] = {}
         self._memo: dict[int, SsaValue] = {}
-        self._accesses: dict[tuple[Buffer, int, LoopVar | None], Access | None] = {}
+        self._accesses: dict[tuple[Buffer, int, LoopVar | None], KnownAccess | None] = {}
         self._epoch = -1
         self._dependence, self._bounds = Dependence(), IndexBounds(scope)
         # keyed by the identity of literals and index tuples, which the nest keeps alive
@@ -200,7 +200,7 @@ class ExpressionEmitter:
         text = f"add {type_text('int64', width)} {lhs}, {rhs}"
         return SsaValue(self.memory.cached(text, text), "int64", width)
 
-    def access(self, buffer: Buffer, indices: tuple[Index, ...]) -> Access | None:
+    def access(self, buffer: Buffer, indices: tuple[Index, ...]) -> KnownAccess | None:
         """The access at this place in the code, None where an index is quasi-affine."""
         scope = self.scope
         if self._epoch != scope.epoch:
@@ -213,7 +213,7 @@ class ExpressionEmitter:
         access = (
             None
             if quasi
-            else Access(scope.plan(form), buffer in self.memory.bases, self.memory.epoch)
+            else KnownAccess(scope.plan(form), buffer in self.memory.bases, self.memory.epoch)
         )
         self._accesses[key] = access
         return access
@@ -241,11 +241,11 @@ class ExpressionEmitter:
             return self._load_memory(buffer, indices)
         return self._read(buffer, indices, access)
 
-    def load_at(self, load: BufferLoad, access: Access) -> SsaValue:
+    def load_at(self, load: BufferLoad, access: KnownAccess) -> SsaValue:
         """``load`` of an access that is known."""
         return self._read(load.buffer, load.indices, access)
 
-    def _read(self, buffer: Buffer, indices: tuple[Index, ...], access: Access) -> SsaValue:
+    def _read(self, buffer: Buffer, indices: tuple[Index, ...], access: KnownAccess) -> SsaValue:
         offset = access.plan.value(self.scope.static)
         if not access.in_memory:
             return self.cells[buffer, offset]

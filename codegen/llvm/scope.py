@@ -70,7 +70,7 @@ class Plan:
         return total
 
 
-class Access:
+class KnownAccess:
     """An access without quasi-affine indices at a place in the code.
 
     ``known`` are values already loaded, by the constant part of the offset; they hold while the

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codegen.llvm.addresses import ALWAYS
-from codegen.llvm.scope import Access
+from codegen.llvm.scope import KnownAccess
 from codegen.llvm.statements import Statements
 from codegen.llvm.values import SsaValue
 from sketch.lang.dtypes import is_float
@@ -20,7 +20,7 @@ from sketch.lang.expr import Binary, Const, Expr
 from sketch.lang.reducers import is_sum
 from sketch.nest.loopnest import BufferLoad, Loop, LoopKind, Node, Store
 
-_Read = tuple[BufferLoad, Access]
+_Read = tuple[BufferLoad, KnownAccess]
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _Statement:
     """
 
     store: Store
-    target: Access
+    target: KnownAccess
     reads: tuple[_Read, ...]
     literal: SsaValue | None = None
 
