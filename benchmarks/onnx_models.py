@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from benchmarks.workloads import (
     Attention,
     Conv,
+    IntegerConv,
     IntegerMatmul,
     Matmul,
     Network,
@@ -34,6 +35,8 @@ def onnx_model(workload: Workload) -> bytes:
             return _conv(workload)
         case Matmul():
             return _matmul(workload)
+        case IntegerConv():
+            return _integer_conv(workload)
         case IntegerMatmul():
             return _integer_matmul(workload)
         case OuterProducts():
@@ -97,6 +100,28 @@ def _conv(case: Conv) -> bytes:
     data = _value("X", (1, case.channels, case.size, case.size))
     result = _value("Y", (1, case.filters, case.out, case.out))
     return _serialise([node], [data], result, {"W": to_oihw(case.arrays()["W"])})
+
+
+def _integer_conv(case: IntegerConv) -> bytes:
+    """In the form of a quantiser: a convolution between what widens bytes and what makes them."""
+    conv, step = case.of, np.float32(2.0**-7)
+    scales = {"x": step, "w": step, "y": np.float32(step * step / case.scale)}
+    constants: dict[str, NDArray[Any]] = {f"{n}_scale": np.array(s) for n, s in scales.items()}
+    types = {"x": np.uint8, "w": np.int8, "y": np.uint8}
+    constants |= {f"{n}_zero": np.zeros((), dtype) for n, dtype in types.items()}
+    constants["W"] = to_oihw(case.arrays()["W"])
+    nodes = [
+        helper.make_node("DequantizeLinear", ["X", "x_scale", "x_zero"], ["x"]),
+        helper.make_node("DequantizeLinear", ["W", "w_scale", "w_zero"], ["w"]),
+        helper.make_node(
+            "Conv", ["x", "w"], ["y"], kernel_shape=[conv.kernel] * 2,
+            strides=[conv.stride] * 2, pads=[conv.padding] * 4,
+        ),
+        helper.make_node("QuantizeLinear", ["y", "y_scale", "y_zero"], ["Y"]),
+    ]  # fmt: skip
+    data = _value("X", (1, conv.channels, conv.size, conv.size), TensorProto.UINT8)
+    result = _value("Y", (1, conv.filters, conv.out, conv.out), TensorProto.UINT8)
+    return _serialise(nodes, [data], result, constants)
 
 
 def _matmul(case: Matmul) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,21 +14,30 @@ from benchmarks.command_line import add_comparison
 from benchmarks.contender import Contender
 from benchmarks.harness import OURS, Comparison, Options, compare, relative_error
 from benchmarks.ours import OursOperator
-from benchmarks.peak import Peak
+from benchmarks.peak import TILE_NAME, Peak
 from benchmarks.programs import operator_task
 from benchmarks.rivals import RIVALS
-from benchmarks.rows import Row, comparison_row, print_row, write_json
-from benchmarks.workloads import IntegerMatmul, Operator
+from benchmarks.rows import Row, comparison_row, print_bars, print_row, write_json
+from benchmarks.workloads import IntegerConv, IntegerMatmul, Operator
 
-_TOLERANCE: Final = 1e-4  # sums of integers are exact
+_TOLERANCE: Final = 1e-4
+# Sums of integers are exact; of what is rounded to a byte a neighbour is right.
+_TOLERANCES: Final[Mapping[type, float]] = {IntegerMatmul: 0.0, IntegerConv: 1 / 255}
+FLOAT: Final = "ours_float32"
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a row has to reach: ``ratio_low`` against each rival, and a share of the peak."""
+    """What a row has to reach: ``ratio_low`` against each rival, and a share of the peak.
 
-    ratios: tuple[tuple[str, float], ...]
+    ``fastest``: ``ratio_low`` against the fastest rival.  ``times_float``: against our kernel of
+    the same convolution of floats, as it is written.
+    """
+
+    ratios: tuple[tuple[str, float], ...] = ()
     peak_share: float = 0.0
+    fastest: float = 0.0
+    times_float: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,7 @@ def run(cases: Sequence[Case], name: str, summary: str, rivals: Sequence[str]) -
             if case.name in arguments.only:
                 rows.append(measure(case, threads, arguments))
                 print_row(rows[-1])
+                print_bars(rows[-1])
                 write_json(arguments.json, rows)
 
 
@@ -81,16 +91,37 @@ def measure(case: Case, threads: int, arguments: argparse.Namespace) -> Row:
         if rival.name in arguments.rivals and rival.supports(case.workload)
     ]
     contenders = [OursOperator(str(log), case.renamed), *rivals]
-    if Peak().supports(case.workload):
-        contenders.append(Peak())
+    peaks = (Peak(), Peak(TILE_NAME, tiles=True))
+    contenders += [peak for peak in peaks if peak.supports(case.workload)]
+    if isinstance(case.workload, IntegerConv):
+        contenders.append(_tuned_float(case.workload, threads, arguments))
     options = Options(arguments.rounds, arguments.seconds)
     result = compare(case.workload, contenders, threads, options)
-    row = comparison_row(case.name, threads, case.workload.flops, result)
-    row["trials"] = arguments.trials
+    apart = (TILE_NAME, FLOAT)
+    row = comparison_row(case.name, threads, case.workload.flops, result, apart)
+    row |= _of_tiles(row, result)
+    if FLOAT in result.rounds:
+        row["float_ratio"], row["float_ratio_low"] = result.ratio([FLOAT])
+    row["trials"], row["flags"] = arguments.trials, []
     row["max_error"] = _error(case.workload, result, rivals)
-    if case.bar is not None:
-        row["bar"] = _against(case, case.bar, row)
+    row["bars"] = {} if case.bar is None else _bars(case, case.bar, row)
+    row["bar"] = {"holds": all(row["bars"].values())}
     return row
+
+
+def _tuned_float(workload: IntegerConv, threads: int, arguments: argparse.Namespace) -> Contender:
+    log = Path(arguments.logs) / f"{workload.of.name}.direct.{threads}t.jsonl"
+    task = operator_task(workload.of, threads, direct=True)
+    task.tune(trials=arguments.trials, log=log, quiet=True)
+    return OursOperator(str(log), name=FLOAT, direct=True)
+
+
+def _of_tiles(row: Row, result: Comparison) -> Row:
+    """Our share of what tile registers could do, which is no bar."""
+    if TILE_NAME not in result.rounds or "ours_gflops" not in row:
+        return {}
+    most = result.details[TILE_NAME]["operations"] / result.milliseconds(TILE_NAME) / 1e6
+    return {"tile_peak_gflops": most, "tile_peak_share": row["ours_gflops"] / most}
 
 
 def _error(workload: Operator, result: Comparison, rivals: Sequence[Contender]) -> float:
@@ -102,17 +133,18 @@ def _error(workload: Operator, result: Comparison, rivals: Sequence[Contender]) 
     return float(np.max([relative_error(ours[n], reference[n]) for n in workload.outputs]))
 
 
-def _against(case: Case, bar: Bar, row: Row) -> Row:
-    """Whether the row's bar holds; a wrong result never does."""
+def _bars(case: Case, bar: Bar, row: Row) -> dict[str, bool]:
+    """Each bar of the row, and whether it holds; a wrong result holds none."""
     measured = row.get("ratios", {})
     low = {rival: measured.get(rival, {}).get("ratio_low", 0.0) for rival, _ in bar.ratios}
-    fast = all(low[rival] >= ratio for rival, ratio in bar.ratios)
-    most = 0.0 if isinstance(case.workload, IntegerMatmul) else _TOLERANCE
-    return {
-        "ratios": dict(bar.ratios),
-        "peak_share": bar.peak_share,
-        "ratios_low": low,
-        "holds": bool(
-            fast and row.get("peak_share", 0.0) >= bar.peak_share and row["max_error"] <= most
-        ),
+    found = {f"times {rival} >= {least:g}": low[rival] >= least for rival, least in bar.ratios}
+    wanted = (
+        ("of the peak", "peak_share", bar.peak_share),
+        ("times the fastest rival", "ratio_low", bar.fastest),
+        ("times our float32", "float_ratio_low", bar.times_float),
+    )
+    found |= {
+        f"{what} >= {least:g}": row.get(key, 0.0) >= least for what, key, least in wanted if least
     }
+    most = _TOLERANCES.get(type(case.workload), _TOLERANCE)
+    return found | {f"error <= {most:g}": bool(row["max_error"] <= most)}

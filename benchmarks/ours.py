@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.contender import Prepared
 from benchmarks.harness import OURS
-from benchmarks.workloads import Network, Workload
+from benchmarks.workloads import IntegerConv, Network, Workload
 
 if TYPE_CHECKING:
     from autosched.runtime.module import Module
@@ -29,11 +29,13 @@ class OursOperator:
     Attributes:
         log: the records of the tuning run.
         renamed: compile the program that is written out under other names.
+        direct: of a convolution of bytes, compute that of floats, as it is written.
     """
 
     log: str
     renamed: bool = False
     name: str = OURS
+    direct: bool = False
 
     def supports(self, workload: Workload) -> bool:
         return not isinstance(workload, Network)
@@ -51,7 +53,9 @@ class OursOperator:
         from sketch.lower.packing import preparations
 
         assert not isinstance(workload, Network)
-        task = operator_task(workload, threads, self.renamed)
+        if self.direct and isinstance(workload, IntegerConv):
+            workload = workload.of
+        task = operator_task(workload, threads, self.renamed, self.direct)
         best = task.candidate(self.log)
         values = dict(best.values)
         kernel = build(lower(best.sketch, values), task.target)

@@ -21,7 +21,7 @@ from autosched.runtime.probes.chains import (
 )
 from autosched.runtime.probes.tile_chains import load_tile_chains, tile_operations
 from benchmarks.contender import Prepared
-from benchmarks.workloads import IntegerMatmul, Workload
+from benchmarks.workloads import IntegerConv, IntegerMatmul, Workload
 from codegen.host import host_target
 from codegen.llvm.jit import Library
 from sketch.target.target import Target
@@ -31,20 +31,25 @@ from sketch.target.units import units_of
 TRIPS: Final = 8_000_000
 TILE_TRIPS: Final = 500_000
 NAME: Final = "peak"
+TILE_NAME: Final = "tile_peak"
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Executes the instruction that a workload is made of; computes nothing of it."""
+    """Executes the instruction that a workload is made of; computes nothing of it.
+
+    ``tiles``: that of tile registers rather than that of vectors.
+    """
 
     name: str = NAME
+    tiles: bool = False
 
     def supports(self, workload: Workload) -> bool:
-        return chains_of(workload) is not None
+        return chains_of(workload, self.tiles) is not None
 
     def prepare(self, workload: Workload, threads: int) -> Prepared:
         """Compile the chains for this CPU and pin one Python thread to each core."""
-        chains = chains_of(workload)
+        chains = chains_of(workload, self.tiles)
         assert chains is not None
         library, execute = chains.load(host_target(1))
         cores = iter(sorted(os.sched_getaffinity(0))[:threads])
@@ -82,16 +87,18 @@ class Chains:
     load: Callable[[Target], tuple[Library, Callable[[int], object]]]
 
 
-def chains_of(workload: Workload) -> Chains | None:
-    """Those of the fastest instruction of this CPU for a workload; None: it has no unit for
-    products of bytes.
+def chains_of(workload: Workload, tiles: bool = False) -> Chains | None:
+    """Those of the instruction of this CPU for a workload; None: it has none.
+
+    ``tiles``: that of tile registers, of products of bytes.
     """
     target = host_target(1)
-    if not isinstance(workload, IntegerMatmul):
-        return _of_vectors(multiply_add(target.lanes(4)))
-    found = [unit for unit in units_of(target) if (unit.lhs, unit.rhs) == ("uint8", "int8")]
+    if not isinstance(workload, IntegerMatmul | IntegerConv):
+        return None if tiles else _of_vectors(multiply_add(target.lanes(4)))
+    types = ("uint8", "int8")
+    found = [u for u in units_of(target) if (u.lhs, u.rhs) == types and bool(u.tiles) == tiles]
     unit = max(found, key=lambda unit: unit.m * unit.n * unit.k, default=None)
-    if unit is None or not unit.tiles:
+    if unit is None or not tiles:
         return None if unit is None else _of_vectors(unit_product(unit))
     return Chains(unit.name, TILE_TRIPS, tile_operations(unit), partial(load_tile_chains, unit))
 

@@ -8,6 +8,7 @@ from autosched.task import Task
 from benchmarks.workloads import (
     Attention,
     Conv,
+    IntegerConv,
     IntegerMatmul,
     Matmul,
     Operator,
@@ -16,7 +17,7 @@ from benchmarks.workloads import (
 )
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
-from sketch.lang import reducers
+from sketch.lang import functions, reducers
 from sketch.lang.expr import cast, select
 from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
@@ -26,9 +27,12 @@ from sketch.operators.matmul import matmul
 from sketch.operators.softmax import softmax
 
 
-def operator_task(workload: Operator, threads: int, renamed: bool = False) -> Task:
-    """The workload as a task for this machine."""
-    return Task(program(workload, renamed), host_target(threads), workload.name)
+def operator_task(
+    workload: Operator, threads: int, renamed: bool = False, direct: bool = False
+) -> Task:
+    """The workload as a task for this machine; ``direct``: as it is written, and no other way."""
+    task = Task(program(workload, renamed), host_target(threads), workload.name)
+    return Task(task.variants[:1], task.target, task.name) if direct else task
 
 
 def program(workload: Operator, renamed: bool = False) -> ComputeDAG:
@@ -46,6 +50,8 @@ def program(workload: Operator, renamed: bool = False) -> ComputeDAG:
             rhs = placeholder((workload.k, workload.n), name="B", constant=workload.constant_b)
             product = _plain_product(lhs, rhs) if renamed else matmul(lhs, rhs, name="C")
             return ComputeDAG([product])
+        case IntegerConv():
+            return ComputeDAG([_integer_conv(workload)])
         case IntegerMatmul():
             lhs = placeholder((workload.m, workload.k), "uint8", name="A")
             rhs = placeholder((workload.k, workload.n), "int8", name="B", constant=True)
@@ -95,6 +101,31 @@ def _plain_conv(case: Conv) -> Tensor:
 
     shape = (1, case.out, case.out, case.filters)
     result: Tensor = compute(shape, body, name="quux")
+    return result
+
+
+def _integer_conv(workload: IntegerConv) -> Tensor:
+    case = workload.of
+    data = placeholder((1, case.size, case.size, case.channels), "uint8", name="X")
+    shape = (case.kernel, case.kernel, case.channels, case.filters)
+    weight = placeholder(shape, "int8", name="W", constant=True)
+    p, q = reduce_axis(case.kernel, "p"), reduce_axis(case.kernel, "q")
+    r = reduce_axis(case.channels, "r")
+
+    def body(a: Any, b: Any, c: Any, d: Any) -> Any:
+        y, x = b * case.stride + p - case.padding, c * case.stride + q - case.padding
+        term = cast(data[a, y, x, r], "int32") * cast(weight[p, q, r, d], "int32")
+        if case.padding:
+            term = select(all_of(y >= 0, y < case.size, x >= 0, x < case.size), term, 0)
+        return reducers.sum(term, axis=(p, q, r))
+
+    sums = compute((1, case.out, case.out, case.filters), body, name="sums")
+
+    def narrow(a: Any, b: Any, c: Any, d: Any) -> Any:
+        whole = functions.round(cast(sums[a, b, c, d], "float32") * workload.scale)
+        return cast(functions.minimum(functions.maximum(whole, 0.0), 255.0), "uint8")
+
+    result: Tensor = compute(sums.shape, narrow, name="Y")
     return result
 
 

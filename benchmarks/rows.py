@@ -95,6 +95,10 @@ def print_row(row: Row) -> None:
         cells.append(f"peak {row['peak_gflops']:.0f}")
     if "peak_share" in row:
         cells.append(f"share {row['peak_share']:.1%}")
+    if "tile_peak_share" in row:
+        cells.append(f"of tile registers {row['tile_peak_share']:.1%}")
+    if "float_ratio" in row:
+        cells.append(f"times float32 {row['float_ratio']:.2f}")
     cells += [f"{rival} {ms:.3f}" for rival, ms in row["rivals_ms"].items()]
     print(" | ".join(cells), flush=True)
 

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 Arrays = dict[str, NDArray[np.float32]]
 # Integer inputs of networks are indices (of tokens, say) below this; every vocabulary has as many.
 _INDICES = 1000
+# Root mean squares of evenly spread bytes, unsigned and signed, and what outputs are spread over.
+_BYTE = 147.0
+_WEIGHT = 73.0
+_SPREAD = 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,50 @@ class Conv:
         shape = (self.kernel, self.kernel, self.channels, self.filters)
         weight = rng.standard_normal(shape, dtype=np.float32)
         return {"X": data, "W": weight / np.float32(np.sqrt(self.kernel**2 * self.channels))}
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerConv:
+    """A convolution of bytes, as quantised networks have it: ``Y = clip(round(scale * sums))``.
+
+    Inputs: ``X`` uint8 and ``W`` int8 in the shapes of ``of``, both with a zero point of 0.
+    Output: ``Y`` uint8.
+
+    Attributes:
+        of: the same convolution of floats.
+    """
+
+    of: Conv
+
+    @property
+    def name(self) -> str:
+        return f"int8_{self.of.name}"
+
+    @property
+    def flops(self) -> float:
+        return self.of.flops
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        return self.of.weights
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self.of.outputs
+
+    @property
+    def scale(self) -> float:
+        """A power of two that makes the sums some 64: every runtime rounds the same product."""
+        sums = _BYTE * _WEIGHT * np.sqrt(self.of.channels * self.of.kernel**2)
+        return float(2.0 ** np.round(np.log2(_SPREAD / sums)))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The inputs, the same in every process."""
+        rng, floats = np.random.default_rng(0), self.of.arrays()
+        return {
+            "X": rng.integers(256, size=floats["X"].shape, dtype=np.uint8),
+            "W": rng.integers(-127, 128, size=floats["W"].shape, dtype=np.int8),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +313,7 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDA
     return rng.integers(_INDICES, size=shape, dtype=dtype)
 
 
-Operator = Matmul | IntegerMatmul | Conv | Stencil | OuterProducts | Attention
+Operator = Matmul | IntegerMatmul | Conv | IntegerConv | Stencil | OuterProducts | Attention
 Workload = Operator | Network
 
 CONVOLUTIONS_3X3 = (
@@ -274,9 +322,15 @@ CONVOLUTIONS_3X3 = (
     Conv("conv3x3_14_256_256", 14, 256, 256, 3),
     Conv("conv3x3_7_512_512", 7, 512, 512, 3),
 )
+POINTWISE = (
+    Conv("conv1x1_56_64_256", 56, 64, 256, 1),
+    Conv("conv1x1_28_512_128", 28, 512, 128, 1),
+    Conv("conv1x1_14_256_1024", 14, 256, 1024, 1),
+    Conv("conv1x1_7_2048_512", 7, 2048, 512, 1),
+)
 CONVOLUTIONS = (
     *CONVOLUTIONS_3X3,
-    Conv("conv1x1_56_64_256", 56, 64, 256, 1),
+    POINTWISE[0],
     Conv("conv7x7s2_224_3_64", 224, 3, 64, 7, stride=2),
 )
 MATMULS = (

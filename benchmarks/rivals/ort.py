@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from benchmarks.contender import Prepared
 from benchmarks.onnx_models import onnx_model, to_nchw, to_nhwc
-from benchmarks.workloads import Conv, Workload
+from benchmarks.workloads import Conv, IntegerConv, Workload
 
-_DTYPES: Final = {"tensor(int32)": "int32"}
+_DTYPES: Final = {"tensor(int32)": "int32", "tensor(uint8)": "uint8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class OnnxRuntime:
             onnx_model(workload), options, providers=["CPUExecutionProvider"]
         )
         os.sched_setaffinity(0, cores[:1])
-        convolution = isinstance(workload, Conv)
+        convolution = isinstance(workload, Conv | IntegerConv)
         arrays = workload.arrays()
         binding = session.io_binding()
         for value in session.get_inputs():

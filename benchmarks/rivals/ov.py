@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.contender import Prepared
 from benchmarks.onnx_models import onnx_model
-from benchmarks.workloads import Conv, Workload
+from benchmarks.workloads import Conv, IntegerConv, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class OpenVino:
 
         core = openvino.Core()
         model = core.read_model(io.BytesIO(onnx_model(workload)))
-        convolution = isinstance(workload, Conv)
+        convolution = isinstance(workload, Conv | IntegerConv)
         if convolution:
             model = _with_nhwc(model)
         compiled = core.compile_model(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.contender import Prepared
-from benchmarks.workloads import IntegerMatmul, Workload
+from benchmarks.workloads import IntegerConv, IntegerMatmul, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class TorchEager:
     name: str = "torch_eager"
 
     def supports(self, workload: Workload) -> bool:
-        return not isinstance(workload, IntegerMatmul)
+        return not isinstance(workload, IntegerMatmul | IntegerConv)
 
     def prepare(self, workload: Workload, threads: int) -> Prepared:
         """Build the module; inference mode stays on in this process."""

@@ -16,6 +16,7 @@ from benchmarks.rivals.torch_module import module_from_onnx
 from benchmarks.workloads import (
     Attention,
     Conv,
+    IntegerConv,
     IntegerMatmul,
     Matmul,
     Network,
@@ -76,7 +77,7 @@ def torch_model(workload: Workload) -> TorchModel:
             return TorchModel(linear.eval(), (arrays["A"],), ("C",), nhwc=False)
         case Matmul():
             return TorchModel(_MatMul(), (arrays["A"], arrays["B"]), ("C",), nhwc=False)
-        case IntegerMatmul():
+        case IntegerMatmul() | IntegerConv():
             raise TypeError("no module multiplies uint8 by int8")  # see ``supports``
         case Attention():
             inputs = tuple(arrays[name] for name in "QKV")
