@@ -18,7 +18,8 @@ from benchmarks.rows import Row, write_json
 from codegen.build import build
 from sketch.lower import lower
 
-BAR_MS = 40.0
+BAR_MS = 25.0
+VARIANT_BAR_MS = 60.0
 
 
 def compile_ms(task: Task, candidate: Candidate) -> tuple[float, float]:
@@ -60,14 +61,16 @@ def variants(task: Task) -> list[Task]:
     ]
 
 
-def summary(name: str, rows: list[Row]) -> Row:
-    """Medians over the tasks."""
+def summary(name: str, rows: list[Row], most_ms: float) -> Row:
+    """Medians over the tasks; ``most_ms``: the bar."""
+    median_ms = float(np.median([row["ours_ms"] for row in rows]))
     return {
         "name": name,
         "threads": rows[0]["threads"],
-        "ours_ms": float(np.median([row["ours_ms"] for row in rows])),
+        "ours_ms": median_ms,
         "cpu_ms": float(np.median([row["cpu_ms"] for row in rows])),
         "rivals_ms": {},
+        "bar": {"at_most_ms": most_ms, "holds": median_ms <= most_ms},
     }
 
 
@@ -81,9 +84,8 @@ def main() -> None:
     tasks = convolution_tasks(arguments.threads)
     rows = [measure(task.reference_only(), arguments.candidates) for task in tasks]
     others = [measure(other, arguments.candidates) for task in tasks for other in variants(task)]
-    typical, variant = summary("typical_candidate", rows), summary("typical_variant", others)
-    typical["bar"] = {"at_most_ms": BAR_MS, "holds": typical["ours_ms"] <= BAR_MS}
-    rows += [*others, variant, typical]
+    typical = summary("typical_candidate", rows, BAR_MS)
+    rows += [*others, summary("typical_variant", others, VARIANT_BAR_MS), typical]
     for row in rows:
         print(
             f"{row['name']:48s} {row['ours_ms']:7.1f} ms ({row['cpu_ms']:.1f} of CPU)", flush=True

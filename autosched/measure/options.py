@@ -27,6 +27,9 @@ class MeasureOptions:
         tolerance: largest relative error, ``max|y - ref| / max|ref|``, of a right result.
         samples: most timed samples of a candidate in one burst; noise between bursts is larger
             than what more of them would average out.
+        few_samples: enough where the middle one is within ``agreed`` of the fastest, or where the
+            candidate is slower than ``drop_late`` times the best: its rank is known.
+        agreed, drop_late: see ``few_samples``.
         min_sample_s: a sample of a faster kernel is the mean of several runs (warm caches only).
         burst_s: no further sample is begun after this time.
         drop_first, drop_second: a candidate slower than this times the best, after one run or by
@@ -51,6 +54,9 @@ class MeasureOptions:
     check: CheckPolicy = "best"
     tolerance: float = 1e-4
     samples: int = 10
+    few_samples: int = 5
+    agreed: float = 0.02
+    drop_late: float = 1.15
     min_sample_s: float = 200e-6
     burst_s: float = 0.5
     drop_first: float = 2.0
@@ -71,13 +77,13 @@ class MeasureOptions:
         check_choice("cache state", self.state, CACHE_STATES)
         check_choice("check", self.check, CHECKS)
         check_choice("denormals", self.denormals, DENORMALS)
-        for name in ("samples", "recycle_after"):
+        for name in ("samples", "few_samples", "recycle_after"):
             check_number(name, getattr(self, name), 1, math.inf)
         if self.builders is not None:
             check_number("builders", self.builders, 1, math.inf)
         for name in (
-            "tolerance", "min_sample_s", "burst_s", "drop_first", "drop_second", "wake_s",
-            "interruption_s", "warmup_s", "build_timeout_s", "run_timeout_s",
+            "tolerance", "agreed", "min_sample_s", "burst_s", "drop_first", "drop_second",
+            "drop_late", "wake_s", "interruption_s", "warmup_s", "build_timeout_s", "run_timeout_s",
             "reference_timeout_s", "seed",
         ):  # fmt: skip
             check_number(name, getattr(self, name), 0, math.inf)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import median
 
 from autosched.measure.options import MeasureOptions
 
@@ -22,8 +23,9 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
     """Samples of one candidate, in seconds per run, in the order taken.
 
     ``run(n)`` gives the mean seconds of n runs.  A candidate that is clearly slower than ``best_s``
-    gets one or two samples.  Short kernels run for ``options.warmup_s`` between the first two: a
-    core that was waiting for a kernel takes some time to reach its speed again.
+    gets one or two samples, one whose rank is known after a few of them no more.  Short kernels run
+    for ``options.warmup_s`` between the first two: a core that was waiting for a kernel takes some
+    time to reach its speed again.
     """
     first = run(1)
     spent, limit = first, options.drop_first * best_s + options.wake_s
@@ -41,6 +43,16 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
         return tuple(samples)
     runs = inner_runs(min(samples), options)
     while len(samples) < options.samples and spent < options.burst_s:
+        if _tells_enough(samples, best_s, options):
+            break
         samples.append(run(runs))
         spent += samples[-1] * runs
     return tuple(samples)
+
+
+def _tells_enough(samples: Sequence[float], best_s: float, options: MeasureOptions) -> bool:
+    """Whether samples agree, or say that a candidate is not among the best."""
+    if len(samples) < options.few_samples:
+        return False
+    fastest = min(samples)
+    return fastest > options.drop_late * best_s or median(samples) <= (1 + options.agreed) * fastest

@@ -6,7 +6,9 @@ import pytest
 from autosched.measure.options import MeasureOptions
 from autosched.measure.sampling import burst, inner_runs
 
-OPTIONS = MeasureOptions(samples=10, min_sample_s=200e-6, burst_s=0.5)
+USUAL = MeasureOptions(samples=10, min_sample_s=200e-6, burst_s=0.5)
+# However well samples agree.
+OPTIONS = replace(USUAL, few_samples=10)
 
 
 class Clock:
@@ -47,6 +49,20 @@ def test_waking_threads_do_not_make_a_short_kernel_slow():
 def test_two_runs_are_enough_above_one_and_a_half():
     assert burst(Clock(1.9e-3, 1.6e-3), 1e-3, OPTIONS) == (1.9e-3, 1.6e-3)
     assert len(burst(Clock(1.9e-3, 1.4e-3), 1e-3, OPTIONS)) == 10
+
+
+@pytest.mark.parametrize(
+    ("later", "best_s", "taken"),
+    [
+        ([1.01e-3], 1e-3, 5),  # they agree
+        ([1e-3, 1.3e-3] * 5, 1e-3, 10),  # they do not
+        ([1.3e-3, 1.2e-3] * 5, 1e-3, 5),  # nor do these, but none is near the best
+        ([1e-3, 1.3e-3, 1.3e-3, 1.02e-3, 1.01e-3, 1.01e-3, 1e-3], 1e-3, 7),
+    ],
+)
+def test_few_samples_are_enough_where_they_tell_the_rank(later, best_s, taken):
+    assert len(burst(Clock(1.4e-3, *later), best_s, USUAL)) == taken
+    assert len(burst(Clock(1.4e-3, *later), best_s, replace(USUAL, few_samples=99))) == 10
 
 
 def test_short_runs_are_repeated_inside_a_sample():
