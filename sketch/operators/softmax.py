@@ -14,13 +14,14 @@ from sketch.operators.normalization import kept
 def softmax(data: Tensor, axis: int = -1, name: str = "softmax") -> Tensor:
     """``exp(x - max) / sum(exp(x - max))`` along ``axis``; four stages.
 
-    The three inner stages are ``<name>.max``, ``<name>.exp`` and ``<name>.sum``.
+    The three inner stages are ``<name>.max``, ``<name>.exp`` and ``<name>.sum``.  A sum is between
+    1 and the number of its terms: its reciprocal, which a row computes once, is as good.
     """
     dims = {axis % data.ndim}
     _, powers, total = _stages(reduction.widened(data, name), axis, name)
 
     def element(axes: tuple[Axis, ...]) -> Expr:
-        return expr.cast(powers[axes] / total[kept(axes, dims)], data.dtype)
+        return expr.cast(powers[axes] * (1 / total[kept(axes, dims)]), data.dtype)
 
     return stage(data.shape, element, name)
 
