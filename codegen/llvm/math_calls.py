@@ -248,7 +248,7 @@ class Lanes:
         bottom = self.add(self.exp(self.add(size, size)), self.const(1.0))
         far = self.sub(self.const(1.0), self.div(self.const(2.0), bottom))
         small = self.test("olt", size, self.const(0.625))
-        return self.pick(small, near, self.copysign(far, x))
+        return self.copysign(self.pick(small, near, far), x)  # of zeros, too
 
     def erf(self, x: str) -> str:
         """Odd polynomial below 0.9277, ``1 - exp(polynomial)`` above."""

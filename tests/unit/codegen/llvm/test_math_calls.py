@@ -67,6 +67,7 @@ BOUNDS = {
     "acosh": 2.5,
     "atanh": 2.0,
 }
+ODD = ("tanh", "erf", "expm1", "log1p", "sin", "tan", "asin", "atan", "sinh", "asinh", "atanh")
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
     "log": np.log,
@@ -178,6 +179,15 @@ def test_scalars_equal_vectors(name: str, rng: np.random.Generator) -> None:
     scalars = run(name, target, 0, x)
     for width in (4, 8, 16):
         np.testing.assert_array_equal(scalars, run(name, target, width, x), f"{width} lanes")
+
+
+@pytest.mark.parametrize("target", by_kind(instruction_sets()), ids=label)
+@pytest.mark.parametrize("name", ODD)
+def test_odd_functions_keep_the_sign_of_zero(name: str, target: Target) -> None:
+    x = np.resize(np.array([0.0, -0.0], np.float32), 4096)
+    for width in (0, 4, target.lanes(4)):
+        signs = np.signbit(run(name, target, width, x))
+        np.testing.assert_array_equal(signs, np.signbit(x), f"{width} lanes")
 
 
 def test_log_of_negative_numbers_is_nan() -> None:
