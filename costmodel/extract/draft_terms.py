@@ -73,7 +73,7 @@ def draft_terms(
     compute = _compute_cycles(analysis, tile, checks, rates)
     private, shared = _memory_cycles(analysis, traffic, rates)
     overhead = _overhead_cycles(analysis, checks)
-    local = larger(compute, private) + rates.overlap * smaller(compute, private) + overhead
+    local = _with_arrivals(analysis, compute, private) + overhead
     local = local + _fetch_cycles(analysis, tile, traffic, compute) + _shared_cycles(analysis)
     each = local * busiest_share(analysis, checks)
     # L3 and memory are shared: more threads do not make them faster.
@@ -114,6 +114,16 @@ def bound_terms(
         far=shared / rates.hertz,
         waits=waits,
     )
+
+
+def _with_arrivals(analysis: Analysis, compute: Quantity, private: Quantity) -> Quantity:
+    """Arithmetic, and what it waits for from L2; nothing is computed while a tile register that is
+    needed is loaded.
+    """
+    rates = analysis.target.rates
+    if analysis.uses_tiles:
+        return compute + rates.tile_arrival * private
+    return larger(compute, private) + rates.overlap * smaller(compute, private)
 
 
 def _overhead_cycles(analysis: Analysis, checks: Validity) -> Quantity:
@@ -252,11 +262,13 @@ def _memory_cycles(
     """
     width = float(analysis.target.vector_bytes)
     moved = {cache: sum(parts[1:], parts[0]) / width for cache, parts in traffic.items()}
-    jumping = [
-        part * where(_jumps(access, rates), rates.jumping, 0.0)
-        for access, part in zip(analysis.accesses, traffic["l1"], strict=True)
-    ]
-    near = moved["l1"] + sum(jumping[1:], jumping[0]) / width
+    near = moved["l1"]
+    if not analysis.uses_tiles:  # their rows are in different pages anyway
+        jumping = [
+            part * where(_jumps(access, rates), rates.jumping, 0.0)
+            for access, part in zip(analysis.accesses, traffic["l1"], strict=True)
+        ]
+        near = near + sum(jumping[1:], jumping[0]) / width
     whole = analysis.working_set[0]
     fits = whole <= capacities(analysis.target)["l3"]
     memory = where(fits, moved["l3"] - whole / width, moved["l3"])

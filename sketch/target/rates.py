@@ -45,6 +45,8 @@ class Rates:
         tile_product: cycles of a product on tile registers, of all its rows.
         tile_least: share of that which a product of few rows takes.
         tile_load, tile_store: cycles to load a tile register, to store one.
+        tile_arrival: share of the time in which operands of tile registers come from L2 that
+            products wait for: the rows of a register are on their way together.
         tile_copy: cycles to copy an operand of all rows of which a part is missing, before it is
             loaded.
     """
@@ -80,6 +82,7 @@ class Rates:
     tile_least: float = 0.6
     tile_load: float = 8.0
     tile_store: float = 16.0
+    tile_arrival: float = 0.3
     tile_copy: float = 40.0
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from costmodel.extract import draft_seconds
+from costmodel.extract.assemble import draft_columns
+from sketch.lower import lower
 from sketch.population.population import from_rows
 from sketch.rules.unit_fit import unit_of
+from sketch.target.rates import Rates
 from sketch.target.units import UNITS
-from tests.support.units import TILES, int_window, on_units
+from tests.support.cuda_programs import feasible_rows
+from tests.support.units import TILES, int_product, int_window, on_units
 
 WITH_TILES = tuple(unit for unit in UNITS if unit.tiles)
 RATES = TILES.rates
@@ -42,3 +47,22 @@ def test_fewer_blocks_of_wide_maps_are_cut() -> None:
 
 def test_blocks_side_by_side_share_a_copy() -> None:
     assert copying(16, 3, blocks=1) / copying(16, 3, blocks=4) == pytest.approx(4.0, rel=0.1)
+
+
+def product(rates: Rates) -> np.ndarray:
+    """Seconds of the products of rows of a program whose operand has 1 KB in a row of terms."""
+    sketch = on_units(int_product(256, 256, 1024), TILES)[-1]
+    rows = feasible_rows(sketch, 32, np.random.default_rng(0))
+    nest = lower(sketch, rows.columns())
+    columns = draft_columns(nest, np.arange(rows.count), replace(TILES, rates=rates))
+    return np.max([np.broadcast_to(seconds, rows.count) for seconds in columns[:-1]], axis=0)
+
+
+def test_rows_of_registers_are_in_different_pages_anyway() -> None:
+    np.testing.assert_array_equal(product(RATES), product(replace(RATES, jumping=100.0)))
+
+
+def test_products_wait_for_a_part_of_what_comes_from_l2() -> None:
+    few, some, more = (product(replace(RATES, tile_arrival=x)) for x in (0.25, 0.5, 0.75))
+    assert (few < some).all()
+    np.testing.assert_allclose(more - some, some - few, rtol=1e-3)
