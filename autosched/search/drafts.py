@@ -14,13 +14,16 @@ from autosched.search.space_options import SpaceOptions
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError, LoweringError, ScheduleError
-from sketch.population.feasible import feasible
+from sketch.population.feasible import feasible, fills
 from sketch.population.population import Population, concat
 from sketch.schedule.sketch import Sketch
 
 Drafted = tuple[Population, NDArray[np.float64]]
 
 _LEAST_GOING: Final = 2  # descents that go on to the end
+# How many times longer a row that uses all of a card may be predicted to take, and is preferred to
+# one that leaves processors or their schedulers idle: no draft of such a row was ever measured.
+_IDLE: Final = 1.25
 
 
 def drafted_sketches(
@@ -61,13 +64,22 @@ def _draft(sketch: Sketch, options: SpaceOptions, quick: bool) -> Drafted:
 
 def _drafted(population: Population) -> Drafted:
     """The rows, the best first."""
-    from costmodel.extract import draft_seconds
-
     if not population.count:
         return population, np.empty(0)
-    seconds = draft_seconds(population, once=True)
+    seconds = _rated(population, once=True)
     order = np.lexsort((population.keys(), np.round(np.log(seconds), 6)))
     return population.take(order), seconds[order]
+
+
+def _rated(population: Population, once: bool = False) -> NDArray[np.float64]:
+    """Draft seconds, float64 [rows]; more where a row leaves part of the machine idle.
+
+    ``once``: see ``draft_seconds``.
+    """
+    from costmodel.extract import draft_seconds
+
+    seconds = draft_seconds(population, once=once)
+    return np.where(fills(population.sketch, population.columns()), seconds, _IDLE * seconds)
 
 
 def descended(drafted: Sequence[Drafted], reference: str, options: SpaceOptions) -> list[Drafted]:
@@ -128,8 +140,6 @@ def _starts(population: Population, options: SpaceOptions) -> list[int]:
 
 def _stepped(found: Sequence[_Found], options: SpaceOptions) -> list[_Found]:
     """The best neighbour of each row that has a better one."""
-    from costmodel.extract import draft_seconds
-
     near = [neighbours(Candidate(row.sketch, row.row(0))) for row, _ in found]
     owners = np.repeat(np.arange(len(near)), [rows.count for rows in near])
     every = concat(near)
@@ -137,7 +147,7 @@ def _stepped(found: Sequence[_Found], options: SpaceOptions) -> list[_Found]:
     if not len(fits):
         return []
     pool, owners = every.take(fits), owners[fits]
-    seconds = draft_seconds(pool)
+    seconds = _rated(pool)
     better: list[_Found] = []
     for n, (_, before) in enumerate(found):
         places = np.flatnonzero(owners == n)

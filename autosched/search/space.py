@@ -37,7 +37,8 @@ class Space:
     Attributes:
         sketches: of all variants.
         samples: for each sketch, feasible rows, best draft time first.
-        drafts: for each sketch, float64 [rows], draft seconds of its samples, ascending.
+        drafts: for each sketch, float64 [rows], draft seconds of its samples, ascending; more than
+            the draft's where a row leaves part of the machine idle.
         dropped: alternatives that were never followed up, because there were too many.
         cut: sketches above the cap of the task, with the draft seconds of the best of a few rows;
             ascending; of a variant that has others, none that was kept is slower by them.

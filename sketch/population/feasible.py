@@ -198,15 +198,24 @@ def feasible(
 def fills(
     sketch: Sketch, values: Mapping[DecisionId, Num], root: StageId | None = None
 ) -> NDArray[np.bool_]:
-    """Which rows of ``values`` use all of the target; as ``feasible``."""
+    """Which rows of ``values`` use all of the target; as ``feasible``.
+
+    All of them where the target's rows are drawn without regard to that.
+    """
+    blocks = hardware_of(sketch.target).blocks
+    if blocks is None:
+        return np.ones(_count(sketch, values), np.bool_)
     return _judged(_filling_tapes(sketch)[root], sketch, values)
 
 
 def _judged(tape: Tape, sketch: Sketch, values: Mapping[DecisionId, Num]) -> NDArray[np.bool_]:
     columns = [np.atleast_1d(values[decision.id]) for decision in sketch.decisions]
-    count = max((len(column) for column in columns), default=1)
     (flags,) = tape.replay(columns)
-    return np.broadcast_to(flags, (count,))
+    return np.broadcast_to(flags, (_count(sketch, values),))
+
+
+def _count(sketch: Sketch, values: Mapping[DecisionId, Num]) -> int:
+    return max((np.size(values[decision.id]) for decision in sketch.decisions), default=1)
 
 
 @kept_by_sketch
@@ -218,7 +227,8 @@ def _tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
 @kept_by_sketch
 def _filling_tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
     blocks = hardware_of(sketch.target).blocks
-    return _record(sketch, hardware_of(sketch.target).feasible if blocks is None else blocks.fills)
+    assert blocks is not None
+    return _record(sketch, blocks.fills)
 
 
 def _record(

@@ -25,11 +25,13 @@ from sketch.operators.conv import conv2d
 from sketch.operators.elementwise import relu
 from sketch.operators.normalization import normalize
 from sketch.operators.pooling import global_avg_pool
-from sketch.population.feasible import feasible
+from sketch.population.feasible import feasible, fills
+from sketch.population.population import Population
 from sketch.rules.generate import explore
 from sketch.rules.rule import State, Verdict
 from sketch.schedule.program import StagePlan
 from sketch.schedule.sketch import Sketch
+from sketch.target.gpu_targets import cuda_target
 from tests.support.targets import SMALL
 from tests.support.workloads import matmul_dag
 
@@ -155,6 +157,31 @@ class SumsAlone:
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         return (state.done([stage.id]),)
+
+
+@pytest.mark.parametrize("case", [(14, 256, 512, 1, 2), (112, 24, 96, 1, 1)])
+def test_what_is_compiled_for_a_gpu_without_a_record_uses_all_of_it(
+    case: tuple[int, int, int, int, int],
+) -> None:
+    """The draft likes rows slightly better that leave processors or their schedulers idle."""
+    size, channels, filters, taps, stride = case
+    data = placeholder((1, size, size, channels), name="data")
+    weight = placeholder((taps, taps, channels, filters), name="weight", constant=True)
+    space = build_space(
+        [Variant("direct", ComputeDAG([conv2d(data, weight, stride)]))], cuda_target("h200")
+    )
+    pick = space.draft_candidate()
+    assert fills(pick.sketch, pick.values).all()
+    found = draft_seconds(Population(pick.sketch, space.samples[0].values[:1]))
+    assert found[0] == pytest.approx(space.drafts[0][0])
+    least = min(draft_seconds(rows).min() for rows in space.samples)
+    assert found[0] < 1.3 * least
+
+
+def test_rows_of_a_cpu_use_all_of_it() -> None:
+    (sketch, *_) = explore(matmul_dag(64, 64, 64), SMALL).sketches
+    rows = sample_feasible(sketch, 16, np.random.default_rng(0))
+    assert fills(sketch, rows.columns()).tolist() == [True] * rows.count
 
 
 def test_rules_for_the_program_as_it_is_written_need_not_know_its_variants() -> None:
