@@ -49,10 +49,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_STRASSEN_GROWTH": "rounding errors of one algorithm",
     },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
-    "autosched/search/drafts.py": {
-        "_LEAST_GOING": "time of a choice",
-        "_IDLE": "how far the draft model is believed",
-    },
+    "autosched/search/drafts.py": {"_LEAST_GOING": "time of a choice", "_IDLE": "trust in drafts"},
     "autosched/search/nearest.py": {"_FARTHEST": "likeness of tasks", "_TRIES": "time of a choice"},
     "autosched/search/favourite.py": {"_ROWS": "time of a choice", "_FIRST": "time of a choice"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
