@@ -16,6 +16,7 @@ from codegen.passes.share import share
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
 from codegen.passes.tensorize import tensorize
+from codegen.passes.tile_blocks import has_unit_loops
 from codegen.passes.tile_operands import tile_operands
 from codegen.passes.tile_registers import tile_registers
 from codegen.straight_line import check_straight_line
@@ -33,13 +34,15 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     """
     nest = share(nest)
     verify(nest)
-    nest = tile_registers(legalize(means(simplify(nest)), target), target)
-    nest = tensorize(nest, target)
+    nest = legalize(means(simplify(nest)), target)
+    on_units = has_unit_loops(nest)
+    if on_units:
+        nest = tensorize(tile_registers(nest, target), target)
     check_straight_line(nest, target)
     nest = lane_trees(nest, target)
     nest = clip(promote(partial_sums(nest, target), target))
-    nest = simplify(specialize(nest, target))
-    return tile_operands(fuse(nest, target), target)
+    nest = fuse(simplify(specialize(nest, target)), target)
+    return tile_operands(nest, target) if on_units else nest
 
 
 def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:

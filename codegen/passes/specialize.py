@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from codegen.passes.affine import Ranges, constant, decide, lone_variable, loop_range, variables
 from codegen.passes.edge_loops import roll_inside
@@ -223,11 +224,13 @@ def _has_reduce_loop(node: Node) -> bool:
 
 def _ranges(node: Node, outer: Outers) -> dict[LoopVar, tuple[int, int]]:
     """Ranges of the variables around and inside a unit."""
-    ranges = {var: (known.low, known.high) for var, known in outer.items()}
-    for inner in walk((node,)):
-        if isinstance(inner, Loop):
-            ranges[inner.var] = loop_range(inner)
-    return ranges
+    around = {var: (known.low, known.high) for var, known in outer.items()}
+    return {**around, **_inner_ranges(node)}
+
+
+@lru_cache(maxsize=256)  # asked for again and again, with other ranges around
+def _inner_ranges(node: Node) -> Ranges:
+    return {inner.var: loop_range(inner) for inner in walk((node,)) if isinstance(inner, Loop)}
 
 
 def _undecided(node: Node, outer: Outers) -> list[Predicate]:

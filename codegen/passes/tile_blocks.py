@@ -21,14 +21,20 @@ from sketch.nest.loopnest import (
     Index,
     Loop,
     LoopKind,
+    LoopNest,
     LoopVar,
     Node,
     Predicate,
     Scope,
     Store,
 )
-from sketch.nest.walk import accesses, index_variables, stores
+from sketch.nest.walk import accesses, index_variables, stores, walk
 from sketch.target.units import TensorUnit
+
+
+def has_unit_loops(nest: LoopNest) -> bool:
+    """Whether some loop of a nest is for a tensor unit: without one, no pass of units has work."""
+    return any(isinstance(node, Loop) and node.kind is LoopKind.TENSOR for node in walk(nest.roots))
 
 
 @dataclass(frozen=True, slots=True)
