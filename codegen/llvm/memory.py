@@ -145,9 +145,9 @@ class Memory:
             extra: part of the offset that is known at run time only; None: none.
             guard: condition of the access.
         """
-        key = (form, extra, guard.condition, guard.mask)
         per_lane = bool(form.lane or form.pattern) or (extra is not None and extra.width > 0)
         width = self.scope.width if per_lane else 0
+        key = (form, extra, guard.condition, guard.mask, width)  # loops differ in their lanes
         known = self.loads.setdefault(buffer, {})
         value = known.get(key)
         if value is None and form.pattern:
