@@ -84,12 +84,12 @@ def load_group(
         extra: part of the offset that is known at run time only; None: none.
         guard: condition of the access.
     """
-    key = ("group", form, extra, guard.condition, guard.mask)
+    width = memory.scope.width if form.lane else 0
+    key = ("group", form, extra, guard.condition, guard.mask, width)
     known = memory.loads.setdefault(buffer, {})
     value = known.get(key)
     if value is None:
-        width, size = memory.scope.width if form.lane else 0, size_of(buffer.dtype)
-        address = memory.address(buffer, form, extra)._replace(align=size)
+        address = memory.address(buffer, form, extra)._replace(align=size_of(buffer.dtype))
         ref = memory.load_words(width, address, guard)
         if width and buffer.ahead:
             memory.prefetches.add(buffer, form, address)
