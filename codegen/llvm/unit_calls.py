@@ -37,6 +37,13 @@ UNIT_CALLS: Final[Mapping[str, UnitCall]] = {
         ("vdpbf16ps", "avx512bf16.dpbf16ps", "float", "bfloat", 16),
     )
     for bits in (256, 512)
+} | {
+    f"{name}.{bits}": UnitCall(f"llvm.{call}", f"<{bits // 32} x i32>", f"<{bits // 8} x i8>")
+    for name, bits, call in (
+        ("vpdpbssd", 256, "x86.avx2.vpdpbssd.256"),
+        ("sdot", 128, "aarch64.neon.sdot.v4i32.v16i8"),
+        ("usdot", 128, "aarch64.neon.usdot.v4i32.v16i8"),
+    )
 }
 
 # By the elements of both operands: registers of the result and of both operands, by number.

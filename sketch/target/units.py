@@ -115,15 +115,27 @@ class TensorUnit:
 def _dot_products() -> tuple[TensorUnit, ...]:
     """Sums of products of four bytes or of two halves in the 32-bit lanes of a vector.
 
-    Bytes are unsigned in one operand and signed in the other, whichever of them is the vector.
+    Bytes are unsigned in one operand and signed in the other, whichever of them is the vector; some
+    processors also have products of signed ones.
     """
     kinds = (("vpdpbusd", 4, "uint8", "int8"), ("vpdpbusd", 4, "int8", "uint8"),
              ("vpdpwssd", 2, "int16", "int16"))  # fmt: skip
     widths = ((16, ("avx512vnni",)), (8, ("avx512vnni", "avx512vl")), (8, ("avxvnni",)))
-    return tuple(
+    usual = tuple(
         TensorUnit(f"{name}.{32 * n}", 1, n, k, lhs, rhs, "int32", needs)
         for name, k, lhs, rhs in kinds
         for n, needs in widths
+    )
+    # with signs of both on x86; and those of Arm
+    others = (
+        ("vpdpbssd", 8, "int8", "int8", "avxvnniint8"),
+        ("sdot", 4, "int8", "int8", "dotprod"),
+        ("usdot", 4, "uint8", "int8", "i8mm"),
+        ("usdot", 4, "int8", "uint8", "i8mm"),
+    )
+    return usual + tuple(
+        TensorUnit(f"{name}.{32 * n}", 1, n, 4, lhs, rhs, "int32", (needs,))
+        for name, n, lhs, rhs, needs in others
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import ml_dtypes
@@ -10,16 +11,26 @@ import pytest
 
 from codegen.build import emit
 from codegen.host import host_target
+from codegen.llvm.machine import emit_assembly
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.expr import cast
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
+from sketch.nest.interpreter import run_nest
 from sketch.operators.matmul import matmul
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.target.units import units_of
-from tests.support.compiled import run_compiled
-from tests.support.units import HALVES, WIDE, int_product, on_units
+from tests.support.compiled import packed_inputs, run_compiled
+from tests.support.units import (
+    HALVES,
+    WIDE,
+    int_arrays,
+    int_product,
+    on_units,
+    oracle,
+    with_feature,
+)
 
 HERE = host_target(1)
 HAS_FLOATS = any(unit.lhs == "bfloat16" for unit in units_of(HERE))
@@ -72,3 +83,50 @@ def test_products_of_floats_are_fused_one_after_the_other(rng: np.random.Generat
     for term in range(k):
         in_order = fused(wide_a[:, term, None], wide_b[term], in_order)
     assert (in_order != expected).any()  # the test can tell them apart
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "types", "instruction"),
+    [
+        ("cpu-neon", ("dotprod",), ("int8", "int8"), r"\bsdot\s+v\d+\.4s"),
+        ("cpu-neon", ("dotprod", "i8mm"), ("uint8", "int8"), r"\busdot\s+v\d+\.4s"),
+        ("cpu-neon", ("dotprod", "i8mm"), ("int8", "uint8"), r"\busdot\s+v\d+\.4s"),
+        ("cpu-avx2", ("avxvnniint8",), ("int8", "int8"), r"\bvpdpbssd\b"),
+        ("cpu-avx2", ("avxvnni",), ("uint8", "int8"), r"\bvpdpbusd\b"),
+    ],
+)
+def test_other_machines_have_code(
+    name: str, features: tuple[str, ...], types: tuple[str, str], instruction: str
+) -> None:
+    """Odd sizes, with terms that end within a group; what loops compute is equal to the oracle."""
+    target = with_feature(name, *features)
+    dag, rng = int_product(13, 19, 30, types), np.random.default_rng(0)
+    arrays = int_arrays(dag, rng)
+    expected = oracle(dag, arrays)
+    sketches = on_units(dag, target)
+    assert sketches
+    for sketch in sketches:
+        row = sample(sketch, 1, rng).row(0)
+        nest = lower(sketch, row)
+        assert re.search(instruction, emit_assembly(emit(nest, target, "f").text, target))
+        found = run_nest(nest, packed_inputs(sketch, row, arrays))["C"]
+        np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
+def test_unsigned_bytes_are_the_first_factor() -> None:
+    """Whichever operand has them: the lanes of A are one group of it, those of B are loaded."""
+    target = with_feature("cpu-neon", "dotprod", "i8mm")
+    firsts = []
+    for types in (("uint8", "int8"), ("int8", "uint8")):
+        sketch = on_units(int_product(1, 4, 4, types), target)[0]
+        row = {decision.id: 1 for decision in sketch.decisions}
+        text = emit(lower(sketch, row), target, "f").text
+        text = text.partition("define")[2]
+        called = re.search(r"usdot[^(]*\(<4 x i32>[^%]*<16 x i8> (%\w+),", text)
+        assert called is not None
+        word = re.search(rf"{called[1]} = bitcast <4 x i32> (%\w+) to", text)
+        assert word is not None
+        made = re.search(rf"{word[1]} = (\w+)", text)
+        assert made is not None
+        firsts.append(made[1])
+    assert firsts == ["shufflevector", "load"]
