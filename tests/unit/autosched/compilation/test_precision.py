@@ -163,6 +163,13 @@ def test_what_is_refused() -> None:
     assert in_precision(networks, "as written", PLAIN) is networks
 
 
+@pytest.mark.parametrize("precision", ["bf16", "int8-dynamic", "tf32"])
+def test_a_gpu_without_the_unit_is_told_of_gpus_that_have_it(precision: Precision) -> None:
+    with pytest.raises(TargetError, match="no instruction for products") as caught:
+        asd.compile(two_layers(), "cuda:sm_75", precision=precision)
+    assert "GPU of sm_80 or later" in str(caught.value)
+
+
 @pytest.mark.parametrize(("precision", "units"), [("bf16", 2), ("fp16", 0), ("int8-dynamic", 2)])
 def test_compiled_for_a_machine_with_the_unit(precision: Precision, units: int, tmp_path) -> None:
     """Which need not be this one."""
