@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, Final
@@ -26,6 +26,7 @@ from sketch.errors import quoted
 
 NO_LOG: Final = "this is no log: none of its lines is a record"
 NO_LOG_HINT: Final = "name a log that tuning wrote, or a new file"
+_MOST_WARNINGS: Final = 8  # of one log
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class RecordSet:
 
     Attributes:
         records: in the order they were appended.
-        warnings: one line of text per line that was skipped, with file and line number.
+        warnings: one line of text per line that was skipped, with file and line number; of many
+            the first ones, and how many more there are.
     """
 
     records: tuple[Record, ...]
@@ -82,6 +84,14 @@ def parse_lines(text: bytes, where: str, tasks: Collection[str] | None = None) -
     return RecordSet(records, warnings)
 
 
+def told(warnings: Sequence[str], where: str) -> tuple[str, ...]:
+    """Warnings as somebody reads them: of many the first ones, and how many more there are."""
+    if len(warnings) <= _MOST_WARNINGS:
+        return tuple(warnings)
+    more = len(warnings) - _MOST_WARNINGS
+    return *warnings[:_MOST_WARNINGS], f"{where}: skipped: {more} more"
+
+
 class _Reader:
     """The lines of a log by number, and why some of them are skipped."""
 
@@ -121,7 +131,9 @@ class _Reader:
             skipped[torn] = "the last line is torn (its writer died)"
         for key, places in self._orphans.items():
             skipped[places[0]] = _orphaned(key, len(places) - 1, self._damaged.get(key))
-        return tuple(f"{self._place(n)}: skipped: {why}" for n, why in sorted(skipped.items()))
+        return told(
+            [f"{self._place(n)}: skipped: {why}" for n, why in sorted(skipped.items())], self._where
+        )
 
     def _place(self, number: int) -> str:
         return f"{self._where}:{number}"

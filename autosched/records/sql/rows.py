@@ -10,7 +10,7 @@ from typing import Any
 from autosched.measure.result import Timing
 from autosched.records.errors import RecordError
 from autosched.records.line import decode_line
-from autosched.records.reading import RecordSet
+from autosched.records.reading import RecordSet, told
 from autosched.records.record import (
     SCHEMA_VERSION,
     NewerSchemaError,
@@ -172,7 +172,7 @@ class RowReader:
 
     def found(self) -> RecordSet:
         """All that could be read."""
-        return RecordSet(tuple(self._records), tuple(self._warnings))
+        return RecordSet(tuple(self._records), told(self._warnings, self.where))
 
     def _skip(self, place: str, error: RecordError) -> None:
         self._warnings.append(f"{place}: skipped: {error.what}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, false, select
 
 from autosched.records.errors import RecordError
 from autosched.records.reading import RecordSet
@@ -54,8 +54,9 @@ class DatabaseStore:
         self.exists()
 
     def check_writable(self) -> None:
-        with self._written("cannot be written"):
-            pass
+        nothing = select(*RECORDS.c).where(false())
+        with self._written("cannot be written") as connection:
+            connection.execute(RECORDS.insert().from_select(list(RECORDS.c), nothing))
 
     def append(self, records: Iterable[Record]) -> None:
         batch = list(records)

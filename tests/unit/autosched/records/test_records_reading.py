@@ -66,6 +66,14 @@ def test_a_line_that_is_no_object_is_named(line: bytes) -> None:
         parse_lines(line + b"\n", "log")
 
 
+def test_of_many_damaged_lines_the_first_are_named() -> None:
+    session, sketch, trial = lines_of([ONE], {})
+    text = b"\n".join([session, sketch, trial, *[b'{"v": 5'] * 1000, b""])
+    *first, last = parse_lines(text, "log").warnings
+    assert [w.split(": ")[0] for w in first] == [f"log:{n}" for n in range(4, 12)]
+    assert last == "log: skipped: 992 more"
+
+
 def test_a_trial_written_in_another_order_is_read() -> None:
     session, sketch, trial = lines_of([ONE], {})
     moved = b'{"seed":0,' + trial.replace(b'"seed":0,', b"")[1:]

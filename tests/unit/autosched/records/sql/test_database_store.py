@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -236,8 +237,12 @@ def test_a_read_only_store_can_be_read(url):
     open_store(url).append(numbered(2))
     store = open_store(f"sqlite:///file:{file_of(url)}?mode=ro&uri=true")
     assert list(store.read().records) == numbered(2)
-    with pytest.raises(RecordError, match="read-only"):
-        store.append([replace(ONE, seed=9)])
+    for write in (store.check_writable, partial(store.append, [replace(ONE, seed=9)])):
+        with pytest.raises(RecordError, match="read-only"):
+            write()
+    before = file_of(url).read_bytes()
+    open_store(url).check_writable()
+    assert file_of(url).read_bytes() == before
 
 
 def test_a_store_that_is_locked_for_long_is_an_error(url):
