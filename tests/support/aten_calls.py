@@ -35,7 +35,7 @@ _INSIDE: Final = ("asin", "acos", "atanh")
 _POSITIVE: Final = ("log", "sqrt", "acosh", "rsqrt", "reciprocal")
 _PLAIN: Final = (
     "relu", "sigmoid", "exp", "erf", "abs", "neg", "floor", "ceil", "round", "sin", "cos",
-    "tan", "atan", "sinh", "cosh", "tanh", "asinh", "silu", "hardsigmoid", "hardswish", "mish",
+    "tan", "atan", "sinh", "cosh", "tanh", "asinh",
     "isnan", "isinf", "alias", "detach", "clone",
 )  # fmt: skip
 
@@ -84,19 +84,33 @@ ELEMENTWISE: Final[Calls] = {
     "ones_like.default": (lambda x: torch.ones_like(x) + x, (X,)),
     "zeros_like.default": (lambda x: torch.zeros_like(x, dtype=torch.int64) + x, (X,)),
     "pow.Tensor_Tensor": (torch.pow, (POSITIVE, X)),
-    "elu.default": (lambda x: (functional.elu(x, 0.7), functional.selu(x)), (X,)),
-    "gelu.default": (
-        lambda x: (functional.gelu(x), functional.gelu(x, approximate="tanh")),
-        (X,),
-    ),
     "hardtanh.default": (functional.hardtanh, (X,)),
-    "leaky_relu.default": (lambda x: functional.leaky_relu(x, 0.3), (X,)),
     "logical_not.default": (torch.logical_not, (BOOLS,)),
     "masked_fill.Scalar": (lambda x, m: x.masked_fill(m, -2), (X, BOOLS)),
     "masked_fill.Tensor": (lambda x, m: x.masked_fill(m, torch.tensor(3.0)), (X, BOOLS)),
     "pow.Tensor_Scalar": (lambda x: (x**2, x**3, x**-1.5, x**0.5), (POSITIVE,)),
     "sign.default": (lambda x, i: ((x / x.relu()).sign(), i.sign()), (X, INTEGERS)),
     "where.self": (lambda m, x: torch.where(m, x, torch.tensor(7.0)), (BOOLS, X)),
+}
+SLOPES: Final = POSITIVE[0, :, 0, 0]
+ACTIVATIONS: Final[Calls] = {
+    "_prelu_kernel.default": (aten._prelu_kernel.default, (X, SLOPES.view(4, 1, 1))),
+    "celu.default": (lambda x: (functional.celu(x, 0.7), functional.celu(x)), (X,)),
+    "elu.default": (lambda x: (functional.elu(x, 0.7), functional.selu(x)), (X,)),
+    "gelu.default": (
+        lambda x: (functional.gelu(x), functional.gelu(x, approximate="tanh")),
+        (X,),
+    ),
+    "hardsigmoid.default": (functional.hardsigmoid, (X,)),
+    "hardswish.default": (functional.hardswish, (X,)),
+    "leaky_relu.default": (lambda x: functional.leaky_relu(x, 0.3), (X,)),
+    "log_sigmoid_forward.default": (functional.logsigmoid, (X,)),
+    "mish.default": (functional.mish, (X,)),
+    "silu.default": (functional.silu, (X,)),
+    "softplus.default": (
+        lambda x: (functional.softplus(x), functional.softplus(x, 2.5, 1)),
+        (X,),
+    ),
 }
 MOVEMENT: Final[Calls] = {
     "_unsafe_view.default": (lambda x: aten._unsafe_view.default(x, [8, -1]), (X,)),
@@ -155,6 +169,7 @@ NORM: Final[Calls] = {
     "any.default": (torch.any, (BOOLS,)),
     "any.dim": (lambda b: b.any(1), (BOOLS,)),
     "cumsum.default": (lambda i: (i.cumsum(-1), (i > 0).cumsum(0)), (INTEGERS,)),
+    "logsumexp.default": (lambda x: (x.logsumexp(1), x.logsumexp((0, 2), keepdim=True)), (X,)),
     "linalg_vector_norm.default": (
         lambda x: (functional.normalize(x, dim=1), x.norm(1), x.norm(dim=(1, 2), keepdim=True)),
         (X,),
@@ -235,11 +250,12 @@ WINDOWS: Final[Calls] = {
     ),
 }
 NOT_EXPORTED: Final = (
-    "_adaptive_avg_pool3d.default", "amax.default", "native_batch_norm.default", "rsub.Scalar",
-    "squeeze.dim",
+    "_adaptive_avg_pool3d.default", "_prelu_kernel.default", "amax.default",
+    "log_sigmoid_forward.default", "native_batch_norm.default", "rsub.Scalar", "squeeze.dim",
 )  # fmt: skip
-"""Calls whose like torch's exporter to ONNX does not know."""
+"""Calls whose like torch's exporter to ONNX does not know, or writes with larger errors."""
 TABLES: Final[Mapping[str, Calls]] = {
+    "activation": ACTIVATIONS,
     "elementwise": ELEMENTWISE,
     "movement": MOVEMENT,
     "norm": NORM,

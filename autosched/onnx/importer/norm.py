@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosched.graph.ops.base import Shape, normalize_axis
-from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
+from autosched.graph.ops.elementwise import (
+    BinaryFunction,
+    BinaryOp,
+    CastOp,
+    Identity,
+    UnaryOp,
+)
 from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape
@@ -16,6 +23,8 @@ from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import STORAGE_FLOATS
 
 _FLOAT32: Final = 1  # onnx.TensorProto.FLOAT
+# Of an instance norm: the input, what it does, and the number that does nothing.
+_PARAMETERS: Final[tuple[tuple[int, BinaryFunction, float], ...]] = ((1, "mul", 1), (2, "add", 0))
 
 
 def _import_batch_norm(site: Site) -> None:
@@ -44,13 +53,21 @@ def _import_rms_norm(site: Site) -> None:
 
 
 def _import_instance_norm(site: Site) -> None:
-    """InstanceNormalization: statistics of every map."""
+    """InstanceNormalization: statistics of every map.
+
+    Torch's exporter writes its norms without parameters, and those of groups, as such a one with a
+    scale of ones and a bias of zeros: what changes nothing is left out.
+    """
     rank = site.rank(0)
     if rank < 3:
         raise UnsupportedError("its data has no spatial dimensions")
     value = site.step(_normalize(site, tuple(range(2, rank))), [site.input(0)])
-    channels = (-1, *(1,) * (rank - 2))
-    _emit_affine(site, value, [_viewed(site, i, channels) for i in (1, 2)])
+    channels, dtype = (-1, *(1,) * (rank - 2)), site.builder.types[value].dtype
+    for index, function, neutral in _PARAMETERS:
+        if not _is_everywhere(site.plain_constant(index), neutral):
+            parameter = _as_dtype(site, _viewed(site, index, channels), dtype)
+            value = site.step(BinaryOp(function), [value, parameter])
+    site.emit(Identity(), [value])
 
 
 def _import_group_norm(site: Site) -> None:
@@ -162,6 +179,10 @@ def _emit_affine(site: Site, value: str, parameters: Sequence[str]) -> None:
         return
     scaled = site.step(BinaryOp("mul"), [value, like[0]])
     site.emit(BinaryOp("add"), [scaled, like[1]])
+
+
+def _is_everywhere(array: NDArray[Any] | None, number: float) -> bool:
+    return array is not None and bool((array == number).all())
 
 
 def _as_dtype(site: Site, value: str, dtype: str) -> str:

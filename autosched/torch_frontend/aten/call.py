@@ -74,9 +74,16 @@ class AtenCall:
 
     def bias(self, role: str) -> list[str]:
         """A tensor that is added; none if it is not given, or known to be zero."""
+        return [] if self._is_known(role, 0) else self.values(role)
+
+    def factor(self, role: str) -> list[str]:
+        """A tensor that is multiplied by; none if it is not given, or known to be one."""
+        return [] if self._is_known(role, 1) else self.values(role)
+
+    def _is_known(self, role: str, number: float) -> bool:
+        """Whether all elements of a tensor are known to be ``number``."""
         given = self.given[role]
-        known = given is not None and not isinstance(given, Value)
-        return [] if known and not bool(given.any()) else self.values(role)
+        return given is not None and not isinstance(given, Value) and bool((given == number).all())
 
     def named(self, tensor: Any) -> str:
         """The network's name of a tensor.

@@ -9,14 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from autosched.graph.ops.activation import Activation, ActivationFunction
 from autosched.graph.ops.elementwise import (
     BinaryFunction,
     BinaryOp,
     CastOp,
     Clip,
     Identity,
-    LeakyRelu,
     UnaryFunction,
     UnaryOp,
     Where,
@@ -217,33 +215,6 @@ def _clamp(low: str, high: str, call: AtenCall) -> str:
     return call.add(Clip(lower, upper), data)
 
 
-def _activation(function: ActivationFunction, parameters: tuple[float, ...], call: AtenCall) -> str:
-    numbers = tuple(map(call.stored, parameters))
-    return call.add(Activation(function, numbers), call.value("self"))
-
-
-def _gelu(call: AtenCall) -> str:
-    by_tanh = call["approximate"] == "tanh"
-    return call.add(Activation("gelu_tanh" if by_tanh else "gelu"), call.value("self"))
-
-
-def _silu(call: AtenCall) -> str:
-    data = call.value("self")
-    return call.add(BinaryOp("mul"), data, call.add(UnaryOp("sigmoid"), data))
-
-
-def _leaky_relu(call: AtenCall) -> str:
-    return call.add(LeakyRelu(call.stored(call["negative_slope"])), call.value("self"))
-
-
-def _elu(call: AtenCall) -> str:
-    call.require(call["input_scale"] == 1, "an ELU of a scaled input")
-    value = call.add(Activation("elu", (call.stored(call["alpha"]),)), call.value("self"))
-    if call["scale"] == 1:
-        return value
-    return call.add(BinaryOp("mul"), value, call.number(call["scale"], call.dtype))
-
-
 def _overloads(names: Mapping[str, BinaryFunction]) -> dict[str, BinaryFunction]:
     sorts = "Tensor", "Scalar"
     return {f"{name}.{sort}": function for name, function in names.items() for sort in sorts}
@@ -265,20 +236,14 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "clamp.Tensor": _clamp_by_tensors,
     "clone.default": _identity,
     "detach.default": _identity,
-    "elu.default": _elu,
     "fill.Scalar": partial(_filled, "value"),
     "full_like.default": partial(_filled, "fill_value"),
-    "gelu.default": _gelu,
-    "hardsigmoid.default": partial(_activation, "hard_sigmoid", (1 / 6, 0.5)),
-    "hardswish.default": partial(_activation, "hard_swish", ()),
     "hardtanh.default": partial(_clamp, "min_val", "max_val"),
     "isinf.default": partial(_test, "is_inf"),
     "isnan.default": partial(_test, "is_nan"),
-    "leaky_relu.default": _leaky_relu,
     "logical_not.default": _logical_not,
     "masked_fill.Scalar": _masked_fill,
     "masked_fill.Tensor": _masked_fill,
-    "mish.default": partial(_activation, "mish", ()),
     "ones_like.default": partial(_filled_with, 1),
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power_of_tensors,
@@ -286,7 +251,6 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "sign.default": _sign,
     "rsub.Scalar": partial(_sum, "sub", True),
     "rsub.Tensor": partial(_sum, "sub", True),
-    "silu.default": _silu,
     "sub.Scalar": partial(_sum, "sub", False),
     "sub.Tensor": partial(_sum, "sub", False),
     "where.self": _where,

@@ -55,23 +55,24 @@ def _group_norm(call: AtenCall) -> tuple[str | None, ...]:
     flat = call.add(Reshape(split), call.value("input"))
     value = call.add(Normalize((2,), call.stored(call["eps"])), flat)
     whole = call.add(Reshape(shape), value)
-    return _affine(call, whole, *_of_channels(call, len(shape))), None, None
+    parameters = call.values("weight"), call.values("bias")
+    return _affine(call, whole, *_of_channels(call, len(shape), parameters)), None, None
 
 
 def _instance_norm(call: AtenCall) -> tuple[str | None, ...]:
-    """Statistics of the batch, in each channel."""
+    """Statistics of the batch, in each channel; exported with a scale and a shift in any case."""
     call.require(call["training"], "a norm without statistics")
     rank = len(call.shape("input"))
     axes = (0, *range(2, rank))
     value = call.add(Normalize(axes, call.stored(call["eps"])), call.value("input"))
-    return _affine(call, value, *_of_channels(call, rank)), None, None
+    parameters = call.factor("weight"), call.bias("bias")
+    return _affine(call, value, *_of_channels(call, rank, parameters)), None, None
 
 
-def _of_channels(call: AtenCall, rank: int) -> list[list[str]]:
-    """Weight and bias as ``[c, 1, ...]``; an empty list for one that is not given."""
+def _of_channels(call: AtenCall, rank: int, parameters: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Weight and bias as ``[c, 1, ...]``; an empty list for one that is not there."""
     views: list[list[str]] = []
-    for role in ("weight", "bias"):
-        names = call.values(role)
+    for names in parameters:
         shapes = [(call.type_of(name).size, *(1,) * (rank - 2)) for name in names]
         pairs = zip(names, shapes, strict=True)
         views.append([call.add(Reshape(shape), name) for name, shape in pairs])
@@ -185,6 +186,7 @@ NORM: Final[Mapping[str, Converter]] = {
     "argmin.default": partial(_place, "min"),
     "cumsum.default": _running_sum,
     "linalg_vector_norm.default": _vector_norm,
+    "logsumexp.default": partial(_reduce, "log_sum_exp"),
     "max.default": partial(_whole_extreme, "max"),
     "max.dim": partial(_extreme, "max"),
     "mean.default": partial(_reduce, "mean"),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from autosched.torch_frontend.aten.activation import ACTIVATIONS
 from autosched.torch_frontend.aten.call import Converter
 from autosched.torch_frontend.aten.elementwise import ELEMENTWISE
 from autosched.torch_frontend.aten.movement import MOVEMENT
@@ -12,6 +13,6 @@ from autosched.torch_frontend.aten.windows import WINDOWS
 
 CONVERTERS: Final[Mapping[str, Converter]] = {
     f"aten.{name}": converter
-    for table in (ELEMENTWISE, MOVEMENT, NORM, PRODUCTS, WINDOWS)
+    for table in (ACTIVATIONS, ELEMENTWISE, MOVEMENT, NORM, PRODUCTS, WINDOWS)
     for name, converter in table.items()
 }
