@@ -190,6 +190,14 @@ def test_odd_functions_keep_the_sign_of_zero(name: str, target: Target) -> None:
         np.testing.assert_array_equal(signs, np.signbit(x), f"{width} lanes")
 
 
+@pytest.mark.parametrize("target", by_kind(instruction_sets()), ids=label)
+@pytest.mark.parametrize("name", ["tanh", "erf"])
+def test_functions_that_go_to_one_stay_within_it(name: str, target: Target) -> None:
+    x = np.linspace(2, 10, 4096, dtype=np.float32)
+    for values in (x, -x):
+        assert np.abs(run(name, target, target.lanes(4), values)).max() == 1.0
+
+
 def test_log_of_negative_numbers_is_nan() -> None:
     x = np.full(4096, -1.0, np.float32)
     assert np.isnan(run("log", instruction_sets()[0], 16, x)).all()
