@@ -12,7 +12,7 @@ from sketch.rules.chains import ComputeInChain, TileInChain
 from sketch.rules.compute_location import ComputeLocation
 from sketch.rules.gpu_blocks import TileBlocksInThreads, TransformInFill
 from sketch.rules.gpu_inline import InlineBesideSums, InlineInThreads
-from sketch.rules.gpu_split_reduce import SplitForBlocks
+from sketch.rules.gpu_split_reduce import SplitForBlocks, SplitRowsForBlocks
 from sketch.rules.gpu_threads import AddPrivateSum, ComputeInThreads, ScheduleOnThreads
 from sketch.rules.gpu_tiling import GpuTilingWithFusion
 from sketch.rules.gpu_transpose import TransposeInTiles
@@ -73,6 +73,7 @@ GPU_SKETCHES: Final = SketchBackend(
         TransformInFill(),
         InlineInThreads(),
         InlineBesideSums(),
+        SplitRowsForBlocks(),
         ComputeInThreads(),
         AddPrivateSum(),
         SplitForBlocks(),

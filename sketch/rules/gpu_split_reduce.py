@@ -1,4 +1,4 @@
-"""Split reductions: more blocks for results whose tiles are too few for all processors."""
+"""Split reductions: more blocks where tiles, or rows, are too few for all processors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from sketch.lang.dtypes import size_of
 from sketch.lang.tensor import Compute
 from sketch.rules.gpu_reuse import shares_operands
-from sketch.rules.patterns import is_output, longest
+from sketch.rules.patterns import fusable_consumer, is_output, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import tiled_producer
 from sketch.schedule.program import StagePlan
@@ -31,6 +31,8 @@ _LEAST_PARTS: Final = 16
 _FEW_ROUNDS: Final = 10
 # Terms of such a part, of all reduce axes, that pay for a result that is stored and read again.
 _PAYING_TERMS: Final = 256
+# Least terms of a part of a sum without tiles: a block reads them for longer than a launch takes.
+_LEAST_OF_ROWS: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,51 @@ class SplitForBlocks:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class SplitRowsForBlocks:
+    """The same for long reductions without tiles whose rows are fewer than the processors: a sum,
+    a norm or an argmax of millions of elements.
+
+    before:  s(i) += A[i, k]
+    after:   s.rf(p, i) += A[i, p*c + k];  s(i) += s.rf[p, i]
+    """
+
+    eager: ClassVar[bool] = False
+
+    def applies(self, state: State, stage: StagePlan) -> Verdict:
+        """Reductions that are an output, or all that an output reads; one launch stays as well."""
+        if stage.op.reduce is None or stage.roles or shares_operands(stage.op):
+            return Verdict.SKIP
+        follower = fusable_consumer(state.program, stage)
+        last = is_output(state.program, stage if follower is None else follower)
+        return Verdict.APPLY if last and _parts_of_rows(stage.op, state.target) else Verdict.SKIP
+
+    def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
+        """One state for each number of parts; both stages are still to be scheduled."""
+        axis = stage.axis(longest(stage.op.reduce_axes))
+        return tuple(
+            state.then(SplitReduce(stage.id, axis, parts))
+            for parts in _parts_of_rows(stage.op, state.target)
+        )
+
+
+def _parts_of_rows(op: Compute, target: Target) -> list[int]:
+    """Numbers of parts to offer; none where rows are enough, or have too few terms."""
+    rows = prod(axis.extent for axis in op.axes)
+    most = prod(axis.extent for axis in op.reduce_axes) // _LEAST_OF_ROWS
+    most = min(most, longest(op.reduce_axes).extent)
+    least = _to_fill(rows, target)
+    return [parts for parts in (least, _STEP * least) if least > 1 and parts <= most]
+
+
+def _to_fill(blocks: float, target: Target) -> int:
+    """The least power of two that makes so many blocks one for every processor."""
+    parts = 1
+    while blocks * parts < target.threads:
+        parts *= 2
+    return parts
+
+
 def _parts(op: Compute, target: Target) -> list[int]:
     """Numbers of parts to offer; none where the tiles are enough.
 
@@ -75,9 +122,7 @@ def _parts(op: Compute, target: Target) -> list[int]:
     """
     tile = _WARPS * target.warp_size * _RESULTS
     tiles = prod(axis.extent for axis in op.axes) / tile
-    least = 1
-    while tiles * least < target.threads:
-        least *= 2
+    least = _to_fill(tiles, target)
     extent = longest(op.reduce_axes).extent
     most = extent // _LEAST_TERMS
     piece = max(1, target.vector_bytes // size_of(op.output_dtypes[0]))

@@ -102,6 +102,7 @@ LIBRARY = {
     "attention": lambda: attention_dag(2, 11, 13, 10),
     "transpose in tiles": lambda: transposed_add(40, 36),
     "halves on units": lambda: int_product(20, 24, 40, HALVES),
+    "one long row": lambda: row_sum(1, 16384),
 }
 
 

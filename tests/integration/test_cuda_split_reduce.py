@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autosched.workloads import get
 from codegen.cuda.build import emit
 from sketch.dag.dag import ComputeDAG
 from sketch.lower import lower
@@ -21,7 +22,15 @@ from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import SplitReduce
 from sketch.target.gpu_targets import cuda_target
 from tests.support.emulate import COMPILER, compile_programs
-from tests.support.workloads import conv2d_relu, matmul_dag, random_inputs
+from tests.support.workloads import (
+    argmax_dag,
+    conv2d_relu,
+    matmul_dag,
+    random_inputs,
+    row_sum,
+    softmax_dag,
+    total_sum,
+)
 
 H200 = cuda_target("h200")
 # So few processors that small programs are split for them; parts that do and do not divide.
@@ -30,6 +39,14 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     "matmul": lambda: matmul_dag(24, 40, 64),
     "matmul of uneven parts": lambda: matmul_dag(17, 40, 67),
     "conv2d_relu": lambda: conv2d_relu(6, 64, 16),
+    "sum without tiles": lambda: total_sum(128, 130),
+    "argmax of uneven parts": lambda: argmax_dag(1, 16501),
+    "norm": lambda: get("NRM").dag(1, 130, 131),
+}
+LONG: Mapping[str, Callable[[], ComputeDAG]] = {
+    "sums of rows": lambda: row_sum(4, 1 << 20),
+    "argmax": lambda: argmax_dag(1, 1 << 22),
+    "norm": lambda: get("NRM").dag(1, 4096, 4096),
 }
 
 
@@ -114,3 +131,22 @@ def test_tiles_that_fill_the_card_a_few_times_may_be_split_in_whole_pieces(
 def test_enough_tiles_are_not_split() -> None:
     assert not split_sketches(matmul_dag(2048, 2048, 512), few=False)
     assert len(generate(matmul_dag(2048, 2048, 512), H200)) == 1
+
+
+@pytest.mark.parametrize("name", sorted(LONG))
+def test_few_long_rows_fill_the_card(name: str) -> None:
+    found = split_sketches(LONG[name](), few=False)
+    assert found
+    for sketch in found:
+        drawn = sample(sketch, 128, np.random.default_rng(0))
+        full = np.flatnonzero(fills(sketch, drawn.columns()))
+        assert len(full) > 32
+        for index in full[:8]:
+            launches = emit(lower(sketch, drawn.row(int(index))), H200).launches
+            assert len(launches) == 2
+            assert launches[0].grid >= H200.threads and launches[0].block >= 128
+
+
+def test_short_rows_enough_of_them_and_rows_that_are_read_again_stay_whole() -> None:
+    for dag in (row_sum(4, 1 << 17), row_sum(132, 1 << 20), softmax_dag(4, 1 << 20)):
+        assert not split_sketches(dag, few=False)
