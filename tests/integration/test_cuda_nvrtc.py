@@ -123,6 +123,11 @@ def test_a_program_is_compiled_once_and_again_when_its_file_is_damaged(
         assert compiled(source, "sm_90", cache) == made and file.read_bytes() == whole
     compiled(source, "sm_80", cache)
     assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr("codegen.cuda.nvrtc.release_of_compiler", lambda: (99, 0))
+    compiled(source, "sm_80", cache)
+    monkeypatch.setattr("codegen.cuda.nvrtc._options", lambda arch: [f"other {arch}"])
+    compiled(source, "sm_80", cache)
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 @needs_nvrtc

@@ -15,8 +15,9 @@ import pytest
 
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.record import Record, record_of
+from autosched.runtime.profiler import Profile, ProfileRow
 from benchmarks.gpu_parts import bandwidth, rivals, units
-from benchmarks.gpu_parts.agreement import drafted, rank_correlation
+from benchmarks.gpu_parts.agreement import agreement, drafted, rank_correlation
 from benchmarks.gpu_parts.bench import Bench
 from benchmarks.gpu_parts.candidates import counted, tasks
 from benchmarks.gpu_parts.child import run_part, target_of
@@ -150,6 +151,20 @@ def test_the_draft_model_is_compared_with_what_was_measured() -> None:
     assert min(program["terms"].values()) >= 0 and max(program["terms"].values()) > 1
     assert drafted([task.dag], records[:3]) == {"programs": []}
     assert rank_correlation(np.array([1.0, 2, 3]), np.array([9.0, 5, 1])) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(("steps_us", "holds"), [((50, 48), True), ((50, 40), False)])
+def test_the_steps_of_a_profile_are_compared_with_the_graph(
+    steps_us: tuple[float, ...], holds: bool
+) -> None:
+    """Whatever its total is: that is of runs in which no step is timed."""
+
+    def row(us: float) -> ProfileRow:
+        return ProfileRow("", "", "", us, 0.0, 0.0, 0.0, "", "")
+
+    profile = Profile("net", tuple(map(row, steps_us)), row(0), row(100), 1, 132, 1.0)
+    found = agreement(profile, 100.0)
+    assert found["steps_us"] == sum(steps_us) and found["bar"]["holds"] is holds
 
 
 def test_wrong_candidates_are_counted() -> None:
