@@ -168,7 +168,8 @@ class Explanation:
 
     def _notes(self) -> list[str]:
         machine = self.machine
-        units = "".join(f", or {f / 1e9:.4g} on {u}," for u, f in machine.units.items())
+        units = "".join(f", or {f / 1e9:.4g} on {u}" for u, f in machine.units.items())
+        units += "," if units else ""
         limit = (
             f"limit: the larger of FLOPs at {machine.flops / 1e9:.4g} GFLOPS (float32 multiply-adds"
             f" in registers, {machine.workers}){units} and inputs, constants and outputs, each "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -130,11 +131,16 @@ class DeviceProgram:
         return Peaks(self.machine().flops, self.machine().units)
 
     def machine(self) -> Machine:
-        """The device: measured once, or nominal where it is emulated."""
+        """The device, with the tensor units that are used: measured once, or nominal where it is
+        emulated.
+        """
         if self._machine is None:
             program = self._resident.program
             size = program.arena_bytes + program.constants_bytes
-            self._machine = device_machine(self._resident.device, size)
+            found = device_machine(self._resident.device, size)
+            used = {step.info.unit for step in program.kernel_steps}
+            units = {unit: flops for unit, flops in found.units.items() if unit in used}
+            self._machine = replace(found, units=units)
         return self._machine
 
     def _take(self) -> DeviceExecutor:

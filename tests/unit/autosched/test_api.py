@@ -193,6 +193,9 @@ def test_the_cache_state_follows_from_the_constants(network: Network) -> None:
         # a single thread hands nothing over
         alone = replace(machine, threads=1, l2_bytes=2 * machine.l2_bytes)
         assert cache_state_of(extraction, alone) == constants
+    gpu = asd.Target("cuda:h200")  # one L2 for all processors
+    assert cache_state_of(extraction, gpu) == "warm"
+    assert cache_state_of(extraction, replace(gpu, l2_bytes=size - 1)) == "l2_cold"
 
 
 def test_save_and_load(module: Any, tmp_path: Path) -> None:

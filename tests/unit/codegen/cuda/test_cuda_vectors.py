@@ -12,7 +12,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.rules.generate import generate
-from tests.support.cuda_programs import GPU, row_of
+from tests.support.cuda_programs import GPU, MATMUL_ROW, matmul_nest, row_of
 
 
 def text_of(
@@ -70,3 +70,10 @@ def test_guards_that_hold_for_whole_pieces_stay_around_them() -> None:
 )
 def test_what_may_start_at_any_element_moves_one_by_one(loose: set[str], left: list[str]) -> None:
     assert [kind for kind, _, _ in pieces(text_of(3, 64, 4, loose=frozenset(loose)))] == left
+
+
+@pytest.mark.parametrize(("columns", "each"), [(24, [("store", "4", "16")]), (23, [])])
+def test_results_of_a_tile_are_stored_in_pieces(columns: int, each: list[tuple[str, ...]]) -> None:
+    row = {**MATMUL_ROW, **row_of({"C.j@4": 4})}
+    found = pieces(emit(matmul_nest((20, columns, 12), row), GPU).text)
+    assert [piece for piece in found if piece[0] == "store"] == each

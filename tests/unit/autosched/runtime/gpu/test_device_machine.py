@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import autosched as asd
 from autosched.runtime.gpu.machine import (
     device_machine,
     measured_bandwidth,
@@ -14,6 +16,7 @@ from autosched.runtime.gpu.machine import (
 )
 from codegen.gpu.open import open_device
 from sketch.target.gpu_targets import cuda_target, emulated
+from tests.support.units import HALVES, int_arrays, int_product
 
 
 def test_what_is_measured_is_what_the_clock_says() -> None:
@@ -29,3 +32,16 @@ def test_what_is_measured_is_what_the_clock_says() -> None:
         assert measured_bandwidth(device, 1 << 20) == pytest.approx(nominal.bandwidth)
         assert measured_flops(device, trips=1) == pytest.approx(nominal.flops)
         assert device.memory().free == device.memory().total
+
+
+def test_a_program_is_explained_with_the_units_that_it_uses() -> None:
+    """A card has dozens of others."""
+    for types, used in ((HALVES, 1), (("float32", "float32"), 0)):
+        dag = int_product(256, 256, 256, types)
+        constants = {"B": int_arrays(dag, np.random.default_rng(0))["B"]}
+        module = asd.Task(dag, emulated(cuda_target("h200"))).module(constants)
+        explained = module.explain(repeats=1)
+        units = {step.info.unit for step in module.program.kernel_steps} - {""}
+        assert set(explained.machine.units) == units and len(units) == used
+        assert str(explained).count(", or ") == used
+        assert module.profile(repeats=1).peak_gflops == pytest.approx(67e3, rel=0.01)
