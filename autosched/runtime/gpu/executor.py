@@ -74,6 +74,7 @@ class DeviceExecutor:
         self._segments = {"arena": self._memory, "constants": resident.address}
         self._own = {n: self._memory + offset for n, offset in self._layout.inputs.items()}
         self._bound: tuple[Any, ...] = ()
+        self._wait = False
         self._bases = Bases(self._segments, ())
         self._host: dict[int, NDArray[Any]] = {}
 
@@ -88,8 +89,10 @@ class DeviceExecutor:
         addresses = [0] * len(self._bound)
         for number, own in self._own.items():
             addresses[number] = self._bind(number, self._bound[number], own)
-        if not foreign and any(isinstance(array, DeviceArray) for array in self._bound):
+        there = not foreign and any(isinstance(array, DeviceArray) for array in self._bound)
+        if there or self._wait:
             self._resident.device.synchronise()
+            self._wait = False
         self._bases = Bases(self._segments, tuple(addresses))
         self._host.clear()
 
@@ -188,9 +191,13 @@ class DeviceExecutor:
         return found
 
     def wait_for(self, stream: DeviceStream | None) -> None:
-        """Let the next run wait for what a stream of the caller's still does; None: for all."""
+        """Let the next run wait for what a stream of the caller's still does; None: for all.
+
+        Waits for nothing now: Python may collect what ends a lease while this thread captures, and
+        waiting for all streams would end the capture.
+        """
         if stream is None:
-            self._resident.device.synchronise()
+            self._wait = True
         else:
             self.stream.wait(stream.record())
 

@@ -76,6 +76,26 @@ def test_results_are_shared_where_they_are(monkeypatch: pytest.MonkeyPatch) -> N
     assert shared.ctypes.data == out.address and shared.shape == out.shape
 
 
+def test_results_that_are_collected_are_waited_for_by_the_next_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not at once: this thread may be capturing."""
+    module = asd.compile(loop_network(), EMULATED)
+    inputs = module.random_inputs()
+    out = module.run_on_device(inputs)
+    waited = []
+    wait = EmulatedDevice.synchronise
+    monkeypatch.setattr(
+        EmulatedDevice, "synchronise", lambda device: waited.append(device) or wait(device)
+    )
+    del out
+    gc.collect()
+    assert not waited
+    module.run(inputs)
+    module.run(inputs)
+    assert len(waited) == 1
+
+
 def test_an_input_on_the_device_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     module = asd.compile(loop_network(), EMULATED)
     inputs = module.random_inputs()
