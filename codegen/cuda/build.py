@@ -21,6 +21,7 @@ from codegen.cuda.passes.line_rounds import rounds_along_lines
 from codegen.cuda.passes.narrow_guards import narrow_guards
 from codegen.cuda.passes.pipeline import pipeline_tiles
 from codegen.cuda.passes.relax_guards import relax_guards
+from codegen.cuda.passes.round_tiles import round_tiles
 from codegen.cuda.passes.short_integers import short_integers
 from codegen.cuda.passes.tails_first import tails_first
 from codegen.cuda.passes.vectorize import vectorize
@@ -72,7 +73,15 @@ def device_functions(nest: LoopNest, target: Target) -> tuple[DeviceFunction, ..
     products = partial(warp_products, units=units_of(target))
     functions = bind_threads(prepare(nest))
     passes = (later_products, vectorize, keep_rows, fetch_pieces, rounds_along_lines)
-    for run in (whole_tiles, tails_first, products, *passes, pipeline, insert_barriers):
+    for run in (
+        whole_tiles,
+        tails_first,
+        products,
+        *passes,
+        pipeline,
+        round_tiles,
+        insert_barriers,
+    ):
         functions = tuple(map(run, functions))
     return functions
 

@@ -154,6 +154,21 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RoundPiece:
+    """Float32 elements that follow each other in shared memory, where this thread has put them, are
+    rounded to tf32 in place.
+
+    Attributes:
+        buffer, indices: the first of them.
+        count: how many; their bytes, 16 at most, divide the address.
+    """
+
+    buffer: Buffer
+    indices: tuple[Index, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
     """Tiles that are copied into shared memory some ahead of the one that is read.
 
@@ -170,6 +185,7 @@ class Pipeline:
         staged: whether tile t + 1 goes through registers, as there are no asynchronous copies: it
             is read before tile t is, and begun in shared memory after that.
         lag: tiles before t that may still be read while tile t is.
+        arrived: what threads do with the parts of tile t that they have copied, before the barrier.
     """
 
     bindings: tuple[Binding, ...]
@@ -180,6 +196,7 @@ class Pipeline:
     body: tuple[DeviceNode, ...] = field(repr=False)
     staged: bool = False
     lag: int = 0
+    arrived: tuple[Cooperative, ...] = ()
 
     @property
     def ahead(self) -> int:
@@ -274,6 +291,7 @@ DeviceNode = (
     | Combine
     | Move
     | Fetch
+    | RoundPiece
     | Pipeline
     | LoadFragment
     | Multiply
@@ -344,6 +362,6 @@ def walk_device(nodes: tuple[DeviceNode, ...]) -> Iterator[DeviceNode]:
     for node in nodes:
         yield node
         if isinstance(node, Pipeline):
-            yield from walk_device(node.fetch)
+            yield from walk_device((*node.fetch, *node.arrived))
         if isinstance(node, For | Cooperative | Pipeline):
             yield from walk_device(node.body)

@@ -24,6 +24,7 @@ from codegen.cuda.device import (
     Multiply,
     MultiplyTiles,
     Pipeline,
+    RoundPiece,
     WaitProducts,
     points,
 )
@@ -116,8 +117,15 @@ class _Emitter(CopyText):
                 self._on_warp(node)
             case MultiplyTiles() | BeginProducts() | EndProducts() | WaitProducts():
                 self._on_tiles(node)
+            case Fetch() | RoundPiece():
+                self._piece(node)
+
+    def _piece(self, node: Fetch | RoundPiece) -> None:
+        match node:
             case Fetch():
                 self._fetch(node)
+            case RoundPiece(buffer, indices, count):
+                self._line(f"round_piece<{count}>({self._address(buffer, indices)});")
 
     def _on_warp(self, node: LoadFragment | Multiply) -> None:
         match node:
@@ -217,6 +225,8 @@ class _Emitter(CopyText):
     def _asynchronous(self, node: Pipeline) -> None:
         """A trip: wait for a tile, begin a later one, read that tile."""
         self._line(f"wait_copies<{node.ahead - 1}>();")
+        if node.arrived:
+            self._arrived(node)
         self._barrier()
         # without a branch where copies can be told not to happen
         straight = all(
@@ -234,6 +244,15 @@ class _Emitter(CopyText):
         self._line("commit_copies();")
         self._line("const index_t slot = now;")
         self._tile(node, "tile", node.body)
+
+    def _arrived(self, node: Pipeline) -> None:
+        """What is done with a tile before others may read it."""
+        self._line("{")
+        self._depth += 1
+        self._line("const index_t slot = now;")
+        self._tile(node, "tile", node.arrived)
+        self._depth -= 1
+        self._line("}")
 
     def _staged(self, node: Pipeline) -> None:
         """A trip: ask for the next tile, read this one, put the next one into shared memory."""

@@ -87,6 +87,21 @@ template <class T> __device__ inline T nan_min(T a, T b) { return a < b || a != 
 _SIGN: Final = """\
 template <class T> __device__ inline T sign_of(T a) { return a > 0 ? T(1) : a < 0 ? T(-1) : a; }
 """
+# Elements in shared memory, as tensor units have them.
+_ROUND_PIECE: Final = """\
+#ifdef __CUDA_ARCH__
+template <int N> __device__ inline void round_piece(float *first) {
+  Piece<N, 4 * N, float> piece = *(const Piece<N, 4 * N, float> *)first;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+    int word;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(piece.at[n]));
+    piece.at[n] = __int_as_float(word);
+  }
+  *(Piece<N, 4 * N, float> *)first = piece;
+}
+#endif
+"""
 # Integer division by 0 gives 0, by -1 it wraps around; real remainders are exact.
 _DIVISION: Final = """\
 template <class T> __device__ inline T trunc_div(T a, T b) {
@@ -227,7 +242,8 @@ __device__ inline double exact_double(long long x) {
 """
 
 _PARTS: Final = (
-    (_PIECE, ("load_piece", "store_piece", "copy_piece")),
+    (_PIECE, ("load_piece", "store_piece", "copy_piece", "round_piece")),
+    (_ROUND_PIECE, ("round_piece",)),
     (_COPY, ("copy_piece",)),
     (_SWIZZLE, ("swizzled",)),
     (_DYNAMIC, ("DYNAMIC_SHARED",)),

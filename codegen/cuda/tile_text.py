@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from codegen.cuda.unit_types import OPERANDS, RESULTS, unit_function
+from sketch.lang.dtypes import size_of
 from sketch.target.fragments import ROW_BYTES
 from sketch.target.units import UNITS, TensorUnit
 
@@ -17,6 +18,7 @@ _GROUP_BYTES: Final = 8 * ROW_BYTES
 _SWIZZLED: Final = 1 << 62
 _ROWS_APART: Final = _GROUP_BYTES >> 4 << 32
 _UNUSED: Final = 1 << 16
+_TURNED_BYTES: Final = 2  # of elements that a unit can turn
 
 # What orders products, and the address of an operand.
 ORDER: Final = f"""\
@@ -65,8 +67,12 @@ def _definition(unit: TensorUnit) -> str:
     results = ", ".join(f"%{n}" for n in range(count))
     written = ", ".join(f'"+{letter}"(acc[{n}])' for n in range(count))
     shape = f"m{unit.m}n{unit.n}k{unit.k}"
-    # added to what there is; of floats: neither operand negated, nor turned
-    scales = ", p, 1, 1, 0, 0" if unit.acc == "float32" else ", p"
+    # added to what there is; of floats: neither operand negated, nor turned, which tf32 cannot be
+    scales = ", p, 1, 1" if unit.acc == "float32" else ", p"
+    if size_of(unit.lhs) == _TURNED_BYTES:
+        scales += ", 0, 0"
+    if unit.rounds:  # they are rounded before
+        one = other = "emulator::Truncated"
     return f"""\
 #ifdef __CUDA_ARCH__
 __device__ inline void {name}({kind} *acc, unsigned long long lhs, unsigned long long rhs) {{

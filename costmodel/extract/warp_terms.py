@@ -16,7 +16,9 @@ from costmodel.extract.gpu_kernel import KernelShape, unit_macs
 from costmodel.extract.gpu_lanes import wavefronts
 from costmodel.extract.quantity import Quantity, where
 from costmodel.extract.statement import UNROLLED_KINDS, LoopInfo, StoreSite
-from sketch.nest.loopnest import LoopKind, Scope
+from sketch.lang.expr import Binary, Unary
+from sketch.lang.operator_names import ROUND_TF32
+from sketch.nest.loopnest import LoopKind, Scope, Store
 from sketch.population.feasible_gpu import threads_of_unit
 from sketch.target.fragments import REGISTER_BYTES, ROW_BYTES, WARP
 
@@ -28,6 +30,7 @@ _RESULTS: Final = 4.0  # of a unit in a lane
 _JOINING: Final = 2.0  # instructions to put an element into its place in a register
 _GROUP_WARPS: Final = 4.0  # of a unit that reads tiles by itself
 _DESCRIBING: Final = 8.0  # instructions of a warp that describe the tiles of such a product
+_ROUNDING: Final = 4.0  # that round an element in a tile: of 4, a load and a store, and addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,27 @@ def _of_tiles(analysis: Analysis, macs: Quantity, cycles: Quantity) -> UnitUse:
     passes: Quantity = 0.0
     for access, count in zip(operands, rows, strict=True):
         passes = passes + units * count * terms * access.element_bytes / ROW_BYTES
-    return UnitUse(cycles, units * _GROUP_WARPS * _DESCRIBING, passes, 1.0)
+    issue: Quantity = units * _GROUP_WARPS * _DESCRIBING
+    if _is_rounded(main.store):
+        # each element where it lies: it is read, and written
+        for access in operands:
+            elements = product(tuple(p for p in main.loops if _walks(p, access)))
+            passes = passes + 2.0 * elements * access.element_bytes / ROW_BYTES
+            issue = issue + elements / float(WARP) * _ROUNDING
+    return UnitUse(cycles, issue, passes, 1.0)
+
+
+def _walks(loop: LoopInfo, access: Access) -> bool:
+    """Whether each trip has other elements of an operand, of the same tile or of another one."""
+    own = access.uses(loop.var) and loop.kind is not LoopKind.BLOCK
+    return own or loop.kind is LoopKind.SERIAL
+
+
+def _is_rounded(store: Store) -> bool:
+    """Whether elements are rounded before they are multiplied."""
+    product = store.values[0]
+    factors = (product.lhs, product.rhs) if isinstance(product, Binary) else ()
+    return any(isinstance(factor, Unary) and factor.op == ROUND_TF32 for factor in factors)
 
 
 def _rows_of_unit(main: StoreSite, access: Access) -> Quantity:

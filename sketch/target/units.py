@@ -199,14 +199,15 @@ def _group_products() -> tuple[TensorUnit, ...]:
     """``wgmma.mma_async`` of PTX: 64 rows by as many columns as are wanted, of several sizes."""
     halves = (("f16", "float16"), ("bf16", "bfloat16"))
     bytes_ = (("s8", "int8"), ("u8", "uint8"))
-    kinds = [(name, dtype, dtype, "float32") for name, dtype in halves]
+    kinds = [("tf32", "float32", "float32", "float32")]
+    kinds += [(name, dtype, dtype, "float32") for name, dtype in halves]
     kinds += [
         (f"{lhs}.{rhs}", first, second, "int32") for lhs, first in bytes_ for rhs, second in bytes_
     ]
     return tuple(
         TensorUnit(
             f"wgmma.m{_GROUP_ROWS}n{n}k{k}.{name}", _GROUP_ROWS, n, k, lhs, rhs, acc, ("wgmma",),
-            fragments=group_fragments(n),
+            fragments=group_fragments(n), rounds=name == "tf32",
         )
         for name, lhs, rhs, acc in kinds
         for k in (_GROUP_TERM_BYTES // size_of(lhs),)

@@ -30,7 +30,7 @@ from tests.support.cuda_programs import feasible_rows
 from tests.support.ptx.memory import MemoryFault
 from tests.support.ptx.program import PtxError
 from tests.support.ptx.run import ptx_of, run_ptx
-from tests.support.units import HALVES, int_arrays, int_product, on_units, oracle
+from tests.support.units import HALVES, SINGLES, int_arrays, int_product, on_units, oracle
 
 H200 = cuda_target("h200")
 _ROWS = 32
@@ -41,9 +41,9 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler"
 Arrays = dict[str, np.ndarray]
 
 
-def program(tiles: int) -> tuple[CudaSource, Arrays, np.ndarray]:
+def program(tiles: int, types: tuple[str, str] = HALVES) -> tuple[CudaSource, Arrays, np.ndarray]:
     """A product with so many tiles in shared memory, its operands, its result."""
-    dag = int_product(80, 72, 450, HALVES)
+    dag = int_product(80, 72, 450 if types == HALVES else 226, types)
     rng = np.random.default_rng(0)
     sketch, row = chosen(on_units(dag, H200), tiles)
     arrays = int_arrays(dag, rng)
@@ -99,6 +99,19 @@ SEEN_IN_PTX: Mapping[str, Callable[[str], str]] = {
         r"dynamic_shared \+ 0\)", "dynamic_shared + 128)"
     ),
 }
+# Of tiles that threads round when they have arrived.
+_ARRIVED = (
+    r"(wait_copies<\d>\(\);\s*)(\{[^}]*slot = now;.*?)(publish_stores\(\);\s*__syncthreads\(\);)"
+)
+SEEN_WHERE_ROUNDED: Mapping[str, Callable[[str], str]] = {
+    "tiles are not rounded": without(r"round_piece<\d>\(&.*;"),
+    "rounded before they are there": lambda text: re.sub(
+        _ARRIVED, r"\2\1\3", text, count=1, flags=re.DOTALL
+    ),
+    "rounded behind the barrier": lambda text: re.sub(
+        _ARRIVED, r"\1\3\2", text, count=1, flags=re.DOTALL
+    ),
+}
 
 
 def mutated(source: CudaSource, change: Callable[[str], str]) -> CudaSource:
@@ -133,15 +146,36 @@ def test_faults_are_noticed_in_ptx(fault: str) -> None:
 @pytest.mark.parametrize("fault", SEEN_BY_BOTH)
 def test_faults_are_noticed_in_emulation(fault: str, tmp_path: Path) -> None:
     source, arrays, expected = program(4)
-    (mutant,) = compile_checked([mutated(source, SEEN_BY_BOTH[fault])], tmp_path)
+    assert is_noticed(mutated(source, SEEN_BY_BOTH[fault]), arrays, expected, tmp_path)
+
+
+def is_noticed(mutant: CudaSource, arrays: Arrays, expected: np.ndarray, folder: Path) -> bool:
+    """Whether the emulation of a program reports a fault, or gives another result."""
+    (compiled_here,) = compile_checked([mutant], folder)
     noticed = False
     for reverse in (False, True):
         try:
-            (found,) = mutant.run(arrays, reverse=reverse).values()
+            (found,) = compiled_here.run(arrays, reverse=reverse).values()
             noticed |= not np.array_equal(found, expected)
         except EmulationError:
             noticed = True
-    assert noticed
+    return noticed
+
+
+@needs_compiler
+@needs_nvrtc
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", SEEN_WHERE_ROUNDED)
+def test_faults_in_rounding_are_noticed(fault: str, tmp_path: Path) -> None:
+    source, arrays, expected = program(3, SINGLES)
+    mutant = mutated(source, SEEN_WHERE_ROUNDED[fault])
+    assert is_noticed(mutant, arrays, expected, tmp_path)
+    ptx = ptx_of(mutant.text)
+    try:
+        (found,) = run_ptx(mutant, ptx, arrays).values()
+    except (MemoryFault, PtxError):
+        return
+    assert not np.array_equal(found, expected)
 
 
 def test_other_architectures_refuse_such_programs() -> None:

@@ -32,6 +32,7 @@ from codegen.cuda.device import (
     Multiply,
     MultiplyTiles,
     Pipeline,
+    RoundPiece,
     WaitProducts,
     walk_device,
 )
@@ -145,14 +146,17 @@ def _touched(node: DeviceNode) -> _Touched:
         case Combine():
             scratch = frozenset(node.scratch)
             return _Touched(scratch, scratch)
+        case RoundPiece(buffer):
+            return _Touched(frozenset((buffer,)), frozenset((buffer,)))
         case LoadFragment():
             return _Touched(frozenset(source.buffer for source in node.sources))
         case MultiplyTiles(lhs=lhs, rhs=rhs):
             return _Touched(frozenset((lhs.buffer, rhs.buffer)))
         # moves are between global memory and a thread
-        case Declare() | Barrier() | Move() | Multiply():
-            return _Touched()
-        case BeginProducts() | EndProducts() | WaitProducts():
+        case (
+            Declare() | Barrier() | Move() | Multiply()
+            | BeginProducts() | EndProducts() | WaitProducts()
+        ):  # fmt: skip
             return _Touched()
 
 

@@ -14,6 +14,17 @@ template <class T> static inline T taken_in_place(const T *first, int further) {
   return *(const T *)place_of((size_t)(first + further));
 }
 
+// A float of which a unit ignores what tf32 has not.
+struct Truncated {
+  unsigned bits;
+  operator float() const {
+    const unsigned whole = bits & ~0x1fffu;
+    float value;
+    memcpy(&value, &whole, sizeof value);
+    return value;
+  }
+};
+
 template <class Element, class T> static inline Element element_of(T tile, int row, int term) {
   const auto bits = taken_in_place(tile, row * (kRowBytes / (int)sizeof(Element)) + term);
   Element element;
@@ -42,6 +53,15 @@ static inline void multiply_tiles(C acc, L lhs, R rhs) {
 
 }  // namespace emulator
 
+template <int N, class T> static inline void round_piece(T first) {
+  using namespace emulator;
+  for (int n = 0; n < N; ++n) {
+    const float given = taken(first, n);
+    Single element;
+    memcpy(&element, &given, sizeof element);
+    put(first, n, (float)element);
+  }
+}
 template <class T> static inline T tile_at(T first) { return first; }
 template <int N, class C> static inline void hold(C) {}
 template <int N, class C> static inline void begin_products(C) {}

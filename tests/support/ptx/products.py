@@ -106,8 +106,9 @@ class AsynchronousProducts:
         descriptors, (adds, *scales) = rest[:2], rest[2:]
         if not isinstance(names, tuple) or len(names) != columns // 2:
             raise PtxError(f"{instruction.text!r} has other registers")
-        wanted = ["1", "1", "0", "0"] if is_float(total) else []
-        if [str(scale) for scale in scales] != wanted or terms * type_of(first).itemsize != 32:
+        size = type_of(first).itemsize
+        wanted = ["1", "1"] * is_float(total) + ["0", "0"] * (size == 2)
+        if [str(scale) for scale in scales] != wanted or terms * size != 32:
             raise PtxError(f"{instruction.text!r} is not modelled")
         groups = self._whole_groups(mask)
         self._check_order(names, mask)

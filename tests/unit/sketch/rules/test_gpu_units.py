@@ -77,7 +77,9 @@ def test_float32_that_is_rounded_is_multiplied_in_tf32() -> None:
     units = [
         unit_of(s, units_of(H200)) for s in on_units(int_product(256, 128, 512, SINGLES), H200)
     ]
-    assert {unit and unit.name for unit in units} == {"mma.m16n8k8.tf32"}
+    assert {unit and unit.name for unit in units} == {
+        "mma.m16n8k8.tf32", "wgmma.m64n256k8.tf32", "wgmma.m64n128k8.tf32",
+    }  # fmt: skip
 
 
 def test_float32_of_which_one_factor_is_rounded_stays_float32() -> None:
@@ -152,7 +154,7 @@ def test_units_of_four_warps_read_rows_of_terms(constant: bool) -> None:
     assert bool(group_units(ComputeDAG([compute((256, 256), body)]))) is constant
 
 
-@pytest.mark.parametrize("types", [HALVES, ("float16", "float16"), ("uint8", "int8")])
+@pytest.mark.parametrize("types", [HALVES, SINGLES, ("float16", "float16"), ("uint8", "int8")])
 def test_the_draft_prefers_units_of_four_warps(types: tuple[str, str]) -> None:
     dag = int_product(8192, 8192, 8192, types)
     times: dict[bool, float] = {}
