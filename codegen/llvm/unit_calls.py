@@ -38,11 +38,14 @@ UNIT_CALLS: Final[Mapping[str, UnitCall]] = {
     )
     for bits in (256, 512)
 } | {
-    f"{name}.{bits}": UnitCall(f"llvm.{call}", f"<{bits // 32} x i32>", f"<{bits // 8} x i8>")
-    for name, bits, call in (
-        ("vpdpbssd", 256, "x86.avx2.vpdpbssd.256"),
-        ("sdot", 128, "aarch64.neon.sdot.v4i32.v16i8"),
-        ("usdot", 128, "aarch64.neon.usdot.v4i32.v16i8"),
+    f"{name}.{bits}": UnitCall(
+        f"llvm.{call}", f"<{bits // 32} x {acc}>", f"<{bits // size} x {element}>"
+    )
+    for name, bits, call, acc, element, size in (
+        ("vpdpbssd", 256, "x86.avx2.vpdpbssd.256", "i32", "i8", 8),
+        ("sdot", 128, "aarch64.neon.sdot.v4i32.v16i8", "i32", "i8", 8),
+        ("usdot", 128, "aarch64.neon.usdot.v4i32.v16i8", "i32", "i8", 8),
+        ("bfdot", 128, "aarch64.neon.bfdot.v4f32.v8bf16", "float", "bfloat", 16),
     )
 }
 

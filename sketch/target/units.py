@@ -141,10 +141,11 @@ def _dot_products() -> tuple[TensorUnit, ...]:
 
 def _float_products() -> tuple[TensorUnit, ...]:
     """Sums of products of two 16-bit floats, which float32 holds exactly, in float32."""
-    widths = ((16, ("avx512bf16",)), (8, ("avx512bf16", "avx512vl")))
+    kinds = (("vdpbf16ps", 16, ("avx512bf16",)), ("vdpbf16ps", 8, ("avx512bf16", "avx512vl")),
+             ("bfdot", 4, ("bf16",)))  # fmt: skip
     return tuple(
-        TensorUnit(f"vdpbf16ps.{32 * n}", 1, n, 2, "bfloat16", "bfloat16", "float32", needs)
-        for n, needs in widths
+        TensorUnit(f"{name}.{32 * n}", 1, n, 2, "bfloat16", "bfloat16", "float32", needs)
+        for name, n, needs in kinds
     )
 
 

@@ -91,6 +91,7 @@ def test_products_of_floats_are_fused_one_after_the_other(rng: np.random.Generat
         ("cpu-neon", ("dotprod",), ("int8", "int8"), r"\bsdot\s+v\d+\.4s"),
         ("cpu-neon", ("dotprod", "i8mm"), ("uint8", "int8"), r"\busdot\s+v\d+\.4s"),
         ("cpu-neon", ("dotprod", "i8mm"), ("int8", "uint8"), r"\busdot\s+v\d+\.4s"),
+        ("cpu-neon", ("bf16",), HALVES, r"\bbfdot\s+v\d+\.4s"),
         ("cpu-avx2", ("avxvnniint8",), ("int8", "int8"), r"\bvpdpbssd\b"),
         ("cpu-avx2", ("avxvnni",), ("uint8", "int8"), r"\bvpdpbusd\b"),
     ],
