@@ -46,7 +46,7 @@ _ELEMENTS: Final[Mapping[Precision, str]] = {
     "int8-dynamic": "uint8",
 }
 _WANTED: Final[Mapping[str, str]] = {
-    "bfloat16": "a CPU with avx512bf16 or a GPU of sm_80 or later",
+    "bfloat16": "a CPU with avx512bf16 (of Arm: bf16) or a GPU of sm_80 or later",
     "tf32": "a GPU of sm_80 or later",
     "uint8": "a CPU with avx512vnni or avxvnni or a GPU of sm_80 or later",
 }
@@ -99,7 +99,8 @@ def reduce_precision(
     bound: float | None = None,
     precision: Precision = "bf16",
 ) -> Reduction:
-    """A network with its convolutions and products with constants in a narrower precision.
+    """A network with its convolutions and products with constants in a narrower precision; in
+    ``"bf16"`` products of two activations that meet in several rows, too.
 
     The network is evaluated in float64 with and without the roundings, on random inputs and on
     those given, to find the layers that stay as they are, and to say what the rest does.

@@ -5,7 +5,8 @@
 Weights are rounded ahead of time.  Data are rounded by what computes them, as is all that layers
 leave to other kernels, and nothing else of them is kept: whatever else reads them widens the
 rounded ones.  What only moves elements, or picks some, works on the rounded ones.  Outputs are not
-rounded.  Depthwise convolutions gain the bytes that their data take in memory; no unit is for them.
+rounded.  Of attention both products are such layers: queries, keys, values and the weights that
+softmax makes are rounded, its scores and sums are not.  Depthwise convolutions gain the bytes that their data take in memory; no unit is for them.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from autosched.graph.fusion import fuse
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Op, Pattern
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import CastOp
-from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.rewriter import GraphRewriter
-from autosched.graph.reducible import constant_layers
+from autosched.graph.reducible import constant_layers, variable_products
 from sketch.lang.storage_floats import storage_floats
 
 WIDE: Final = "float32"
@@ -35,13 +37,17 @@ _IN_LANES: Final = "bfloat16"  # the one that units multiply in such lanes
 
 
 def half_float_layers(graph: Graph, narrow: str) -> tuple[Node, ...]:
-    """The layers of an optimised graph whose weights the type ``narrow`` can hold."""
-    found = []
+    """The layers of an optimised graph whose weights the type ``narrow`` can hold, and the products
+    without weights that units compute in it.
+    """
+    found = set()
     for node, array in constant_layers(graph, depthwise=True):
         rounded = storage_floats(array, narrow).astype(np.float32)
         if np.isfinite(rounded).all():
-            found.append(node)
-    return tuple(found)
+            found.add(node.output)
+    if narrow == _IN_LANES:
+        found |= {node.output for node in variable_products(graph)}
+    return tuple(node for node in graph.nodes if node.output in found)
 
 
 def in_half_floats(graph: Graph, layers: Collection[str], narrow: str) -> Graph:
@@ -77,12 +83,17 @@ class _InHalfFloats(GraphRewriter):
         super().__init__(graph)
         self._dtype = narrow
         self._layers = {node.output for node in layers}
-        data = (node.inputs[0] for node in layers)
+        data = (name for node in layers for name in node.inputs[: self._count(node)])
         self._rounded = self._with_sources((*data, *_left_by_kernels(graph, self._layers)))
         self._exact = self._with_sources(graph.result_values)
         self._narrow: dict[str, str] = {}
         self._wide: dict[str, str] = {}
         self._weights: dict[str, str] = {}
+
+    @staticmethod
+    def _count(node: Node) -> int:
+        """How many of its first operands are data."""
+        return 2 if isinstance(node.op, Einsum | MatMul) else 1
 
     def _with_sources(self, values: Iterable[str]) -> set[str]:
         """Values, and what they are moved from."""
@@ -112,6 +123,10 @@ class _InHalfFloats(GraphRewriter):
 
     def _layer(self, node: Node) -> None:
         op = node.op
+        if isinstance(op, Einsum | MatMul):
+            factors = [self._as_narrow(name) for name in node.inputs]
+            self.builder.copy(node, factors, replace(op, dtype=WIDE))
+            return
         assert isinstance(op, Conv | Dense)
         data, weight, *bias = node.inputs
         in_lanes = isinstance(op, Conv) and op.groups == 1 and self._dtype == _IN_LANES

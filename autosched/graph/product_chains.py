@@ -20,6 +20,7 @@ from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.softmax import Softmax
 
 _LEAST_ROWS: Final = 64
+_TYPES: Final = ("float32", "bfloat16")
 
 
 def chain_products(graph: Graph, groups: tuple[FusedGroup, ...]) -> tuple[FusedGroup, ...]:
@@ -67,9 +68,9 @@ def _rows(shape: tuple[int, ...], axis: int) -> int:
 def _made_for(
     graph: Graph, name: str, reader: Node, by_root: dict[str, FusedGroup]
 ) -> FusedGroup | None:
-    """The group whose result is a float32 value that one node alone reads."""
+    """The group whose result one node alone reads."""
     alone = graph.consumers.get(name, ()) == (reader,) and name not in graph.result_values
-    return by_root.get(name) if alone and graph.types[name].dtype == "float32" else None
+    return by_root.get(name) if alone and graph.types[name].dtype in _TYPES else None
 
 
 def _is_of_activations(graph: Graph, node: Node) -> bool:

@@ -236,15 +236,24 @@ class Buffers:
         maker = stored.maker
         if maker is not None and maker.plan.attach is not None:
             base = tuple(maker.base[axis] for axis in maker.plan.op.axes)
-        packed = None
+        packed, group = None, stored.group
         if stored.pack is not None:
             packed = stored.pack.dim, _panel_vars(stored.pack, user)
-        return View(stored.buffer, base, packed, stored.group, stored.store)
+            if group is not None and user.plan.id == stored.pack.tensor:
+                group = _written(group, user)
+        return View(stored.buffer, base, packed, group, stored.store)
 
 
 def _panel_vars(pack: Pack, user: PlacedStage) -> frozenset[LoopVar]:
     own = user.plan.id == pack.tensor
     return user.variables(pack.writer_loops if own else pack.loops)
+
+
+def _written(group: PackedGroup, maker: PlacedStage) -> PackedGroup:
+    """What lies together, walked by the loop of the stage that writes it."""
+    axis = maker.plan.op.axes[group.dim]
+    inner = [loop for loop in maker.loops if loop.axis is axis][-1]
+    return replace(group, var=inner.var)
 
 
 def make_buffers(placement: Placement) -> Buffers:
@@ -263,6 +272,7 @@ def make_buffers(placement: Placement) -> Buffers:
     results = {(StageId(stage), tensor.output) for stage, tensor in places}
     for stage in placement.stages.values():
         op, pack = stage.plan.op, packs.get(stage.plan.op)
+        group = None if pack is None else placement.packed_group(pack)
         for number, dtype in enumerate(op.output_dtypes):
             tensor = Tensor(op, number)
             if op.store is not None:
@@ -270,7 +280,7 @@ def make_buffers(placement: Placement) -> Buffers:
             else:
                 is_result = (stage.plan.id, number) in results
                 buffer = _stage_buffer(tensor, stage, pack, placement, is_result)
-            tensors[op, number] = StoredTensor(buffer, op.store, pack, stage)
+            tensors[op, number] = StoredTensor(buffer, op.store, pack, stage, group)
             if buffer.scope is Scope.WORKSPACE:
                 workspaces.append(buffer)
     return Buffers(_arguments(program, tensors), tuple(workspaces), tensors)
@@ -335,7 +345,8 @@ def _stage_buffer(
     extents = tuple(stage.extents[a] if attached else a.extent for a in op.axes)
     if pack is not None:
         width = placement.panel_width(pack)
-        return packed_buffer(tensor.name, dtype, extents, pack.dim, width, scope)
+        group = placement.packed_group(pack)
+        return packed_buffer(tensor.name, dtype, extents, pack.dim, width, scope, group)
     tiles = stage.plan.tiles
     if scope is Scope.SHARED and tiles is not None:
         count = placement.number(tiles.count)

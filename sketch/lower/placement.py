@@ -15,7 +15,7 @@ import numpy as np
 from sketch.analysis.access import affine_index, stage_loads
 from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load
-from sketch.lang.tensor import Operation, Placeholder
+from sketch.lang.tensor import Operation
 from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.labels import decision_label, loop_label
@@ -134,10 +134,8 @@ class Placement:
         return width
 
     def packed_group(self, pack: Pack) -> PackedGroup | None:
-        """What a tensor unit of the reader takes of a packed constant at a time."""
+        """What a tensor unit of the reader takes of a packed tensor at a time."""
         op, reader = self.program.operation(pack.tensor), self.stages[pack.reader]
-        if not isinstance(op, Placeholder):
-            return None
         units = [x for x in reader.loops if x.kind is LoopKind.TENSOR and x.axis.kind == "reduce"]
         taken = [x for x in units if int(x.stride) == 1]
         for load in loads_of(reader.plan, op):

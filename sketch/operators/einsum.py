@@ -10,6 +10,7 @@ from sketch.errors import ExpressionError
 from sketch.lang import reducers
 from sketch.lang.expr import Axis, Const, Expr
 from sketch.lang.tensor import Tensor, reduce_axis
+from sketch.operators.factors import factor
 from sketch.operators.layout import stage
 from sketch.operators.reduction import narrowed
 
@@ -36,7 +37,11 @@ def label_extents(
 
 
 def einsum(
-    tensors: Sequence[Tensor], labels: Sequence[str], output: str, name: str = "einsum"
+    tensors: Sequence[Tensor],
+    labels: Sequence[str],
+    output: str,
+    name: str = "einsum",
+    dtype: str | None = None,
 ) -> Tensor:
     """The product of ``tensors``, summed over the labels that ``output`` does not have.
 
@@ -46,6 +51,7 @@ def einsum(
             stands for its diagonal.
         output: distinct labels of the result's dimensions.
         name: name of the stage.
+        dtype: of products and sums; None: that of the factors.
 
     Raises:
         ExpressionError: labels do not fit the shapes, or the output has an unknown label.
@@ -63,13 +69,15 @@ def einsum(
     def element(axes: tuple[Axis, ...]) -> Expr:
         place: dict[str, Axis] = {**over, **dict(zip(output, axes, strict=True))}
         factors = [
-            _element(tensor, [place[label] for label in names])
+            factor(_element(tensor, [place[label] for label in names]), dtype)
             for tensor, names in zip(tensors, labels, strict=True)
         ]
         product = reduce(mul, factors)
         return reducers.sum(product, tuple(over.values())) if over else product
 
     shape = [extents[label] for label in output]
+    if dtype is not None:
+        return stage(shape, element, name)
     return narrowed(name, tensors[0].dtype, lambda label: stage(shape, element, label))
 
 

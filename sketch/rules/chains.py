@@ -23,9 +23,11 @@ from sketch.rules.patterns import is_made_of_product, is_output, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import CACHE_TILE, REGISTER_TILE, Tiling, tiled_producer
+from sketch.rules.unit_fit import Fit, fits_of
 from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, StagePlan, root_host
-from sketch.schedule.steps import ComputeAt
+from sketch.schedule.steps import ComputeAt, Tensorize
+from sketch.target.units import units_of
 
 # Rows for each thread: with fewer, blocks would be too small to use what they read again.
 _LEAST_ROWS: Final = 64
@@ -52,9 +54,10 @@ class TileInChain:
         selecting = _block_axes(state, product)
         blocks = frozenset(own for own, axis in walked if axis in selecting)
         states: list[State] = []
-        for structure in (REGISTER_TILE, CACHE_TILE):
-            tiling = Tiling(state, stage, product, structure, False, blocks=blocks)
-            states += packing_choices(tiling.apply(), product.id, tiling.panel())
+        for fit in _units(state, product):
+            for structure in (REGISTER_TILE, CACHE_TILE):
+                tiling = Tiling(state, stage, product, structure, False, blocks=blocks, unit=fit)
+                states += packing_choices(tiling.apply(), product.id, tiling.panel())
         return tuple(states)
 
 
@@ -90,14 +93,29 @@ class ComputeInChain:
         if product is not None and needs_tiling(product.op):
             attached = state.then(ComputeAt(name, host.id, block))
             states: list[State] = []
-            for vector_outside in (True, False):
-                plan = attached.program.stage(name)
-                tiling = Tiling(attached, plan, product, REGISTER_TILE, vector_outside, nested=True)
-                states += packing_choices(tiling.apply(), product.id, tiling.panel())
+            for fit in _units(attached, product):
+                for outside in (True, False):
+                    plan = attached.program.stage(name)
+                    tiling = Tiling(
+                        attached, plan, product, REGISTER_TILE, outside, nested=True, unit=fit
+                    )
+                    states += packing_choices(tiling.apply(), product.id, tiling.panel())
             return tuple(states)
         row = _row_host(program, stage, host)
         place = (host.id, block) if row is None else (row.id, _row_loop(row))
         return (schedule_simply(state.then(ComputeAt(name, *place)), name),)
+
+
+def _units(state: State, product: StagePlan) -> tuple[Fit | None, ...]:
+    """Plain vectors, and the first tensor unit that computes a product, one with tile registers
+    where there is such: a chain has a choice for each of its products, and what follows a product
+    on a unit is on one, too.
+    """
+    fits = fits_of(state.program, product, units_of(state.target))
+    unit = sorted(fits, key=lambda fit: not fit.unit.tiles)[:1]
+    if unit and any(isinstance(step, Tensorize) for step in state.steps):
+        return tuple(unit)
+    return (None, *unit)
 
 
 def _block_axes(state: State, product: StagePlan) -> frozenset[Axis]:

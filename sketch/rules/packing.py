@@ -26,19 +26,24 @@ class Panel:
         axis: of the reduction.
         loops: that walk it, outermost first.
         factors: their trips.
+        terms: the axis of which a tensor unit takes several elements at a time; None: no unit.
+        together: how many of them lie together.
     """
 
     axis: Axis
     loops: tuple[LoopId, ...]
     factors: tuple[Factor, ...]
+    terms: Axis | None = None
+    together: int = 1
 
 
 def packing_choices(state: State, reader: StageId, panel: Panel) -> tuple[State, ...]:
     """States with the operands of the stage ``reader`` packed along the axis of ``panel``.
 
     Constants are always packed: it costs nothing at run time.  An operand that is no constant is
-    packed by a stage of its own in one state and read in place in another.  A constant that
-    several stages read stays as it is, in the one layout that serves all of them.
+    packed by a stage of its own in one state and read in place in another, unless a tensor unit
+    needs it packed.  A constant that several stages read stays as it is, in the one layout that
+    serves all of them.
     """
     stage = state.program.stage(reader)
     states: tuple[State, ...] = (state,)
@@ -52,6 +57,8 @@ def packing_choices(state: State, reader: StageId, panel: Panel) -> tuple[State,
             called = state.program.operation_id(source)
             pack = Pack(called, dim, reader, panel.loops, prefetch=ahead)
             states = tuple(s.then(pack) for s in states)
+        elif panel.terms is not None:
+            states = tuple(_cache_grouped(s, reader, load, dim, panel) for s in states)
         elif _is_reused(stage, load):
             states = (*states, *(_cache_packed(s, reader, load, dim, panel) for s in states))
     return states
@@ -94,4 +101,24 @@ def _cache_packed(state: State, reader: StageId, load: Load, dim: int, panel: Pa
         *annotations,
         Annotate(cache, within[-1], LoopKind.VECTORIZED.value),
         Pack(cache, dim, reader, panel.loops, within),
+    ).done([cache])
+
+
+def _cache_grouped(state: State, reader: StageId, load: Load, dim: int, panel: Panel) -> State:
+    """The operand copied into panels in which what a tensor unit takes lies together."""
+    tensor, cache = state.program.tensor_id(load.tensor), cache_id(state.program, reader)
+    terms = [index is panel.terms for index in load.indices].index(True)
+    others = [n for n in range(len(load.indices)) if n not in (dim, terms)]
+    panels, lanes = (LoopId(dim, level) for level in range(1, len(panel.factors) + 1))
+    group = LoopId(terms, 1)
+    shared = [LoopId(n, 0) for n in (*others, dim)]
+    return state.then(
+        CacheRead(tensor, reader),
+        Split(cache, dim, panel.factors),
+        Split(cache, terms, (panel.together,)),
+        Reorder(cache, (*shared, LoopId(terms, 0), panels, lanes, group)),
+        *(Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in shared),
+        Annotate(cache, lanes, LoopKind.UNROLLED.value),
+        Annotate(cache, group, LoopKind.VECTORIZED.value),
+        Pack(cache, dim, reader, panel.loops, (panels, lanes)),
     ).done([cache])

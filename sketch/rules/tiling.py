@@ -172,7 +172,10 @@ class Tiling:
         host_axis, axis = self._vector_pair()
         first = 0 if self._in_registers else 1
         loops = (self.inner.loop(axis, first), self.inner.loop(axis, first + 1))
-        return Panel(axis, loops, (self._names(host_axis)[-1], self._lanes()))
+        factors = (self._names(host_axis)[-1], self._lanes())
+        if self.unit is None:
+            return Panel(axis, loops, factors)
+        return Panel(axis, loops, factors, self.unit.terms, self.unit.unit.together)
 
     def _vector_pair(self) -> tuple[Axis, Axis]:
         axis = vector_axis(self.host.op)

@@ -66,7 +66,8 @@ def _even_part(extent: int, most: int) -> int:
 
 def fits_of(program: Program, stage: StagePlan, units: Iterable[TensorUnit]) -> tuple[Fit, ...]:
     """How units can compute a stage: it multiplies elements of the types that a unit does, what one
-    unit takes of the first operand lies together, and the second is a constant, which is packed so.
+    unit takes of the first operand lies together, and the second can be packed so: ahead of time
+    where it is a constant, else by a stage that several rows pay for, without a rest of its terms.
     """
     found = contraction_of(stage.op)
     if found is None or not _is_packed(program, stage, found):
@@ -75,11 +76,14 @@ def fits_of(program: Program, stage: StagePlan, units: Iterable[TensorUnit]) -> 
     rows = [a for a in found.rows if a.extent > 1]
     if not terms:
         return ()
-    return tuple(
+    fits = (
         Fit(unit, longest(tuple(rows)) if unit.m > 1 else None, longest(tuple(terms)))
         for unit in units
         if _computes(unit, found) and _pays(unit, rows, terms)
     )
+    if _is_constant(found):
+        return tuple(fits)
+    return tuple(fit for fit in fits if rows and not fit.idle)
 
 
 def _pays(unit: TensorUnit, rows: list[Axis], terms: list[Axis]) -> bool:
@@ -133,11 +137,15 @@ def _is_of(unit: TensorUnit, program: Program, plan: StagePlan, step: Tensorize)
 
 
 def _is_packed(program: Program, stage: StagePlan, found: Contraction) -> bool:
-    """Whether the second operand can be packed ahead of time, for this stage alone."""
+    """Whether the second operand can be packed: a constant for this stage alone, or a copy."""
     source, vector = found.rhs.load.tensor.op, vector_axis(stage.op)
-    constant = isinstance(source, Placeholder) and source.constant
     plain = vector is not None and found.rhs.plain_dim(vector) is not None
-    return constant and plain and len(program.consumers(source)) == 1
+    return plain and (not _is_constant(found) or len(program.consumers(source)) == 1)
+
+
+def _is_constant(found: Contraction) -> bool:
+    source = found.rhs.load.tensor.op
+    return isinstance(source, Placeholder) and source.constant
 
 
 def _taken_together(found: Contraction, axis: Axis) -> bool:

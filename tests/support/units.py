@@ -40,11 +40,13 @@ NARROW = with_feature("cpu-avx2", "avxvnni")
 TILES = with_feature("cpu-avx512", "amx-tile", "amx-int8", "amx-bf16")
 
 
-def int_product(m: int, n: int, k: int, types: tuple[str, str] = BYTES) -> ComputeDAG:
-    """``C = A @ B`` in 32 bits, [m, k] x [k, n], with a constant B."""
+def int_product(
+    m: int, n: int, k: int, types: tuple[str, str] = BYTES, constant: bool = True
+) -> ComputeDAG:
+    """``C = A @ B`` in 32 bits, [m, k] x [k, n], B a constant or not."""
     sums = _sums(types)
     lhs = placeholder((m, k), stored(types[0]), name="A")
-    rhs = placeholder((k, n), stored(types[1]), name="B", constant=True)
+    rhs = placeholder((k, n), stored(types[1]), name="B", constant=constant)
     r = reduce_axis(k, "r")
     result = compute(
         (m, n),

@@ -52,8 +52,8 @@ class Dense(Op):
 class MatMul(Op):
     """``lhs [..., m, k] @ rhs [..., k, n]`` with broadcast leading dimensions.
 
-    ``dtype``: a wider type that products of two matrices are computed and summed in, or tf32, which
-    both are rounded to; None: that of both operands.
+    ``dtype``: a wider type that products are computed and summed in, or tf32, which both operands
+    are rounded to; None: that of both operands.
     """
 
     dtype: str | None = None
@@ -96,7 +96,7 @@ def lower_matmul(op: MatMul, inputs: Sequence[Tensor], name: str) -> tuple[Tenso
     if lhs.ndim == rhs.ndim == 2:
         return (matmul.matmul(lhs, rhs, name, op.dtype),)
     labels, output = matmul_labels(lhs.ndim, rhs.ndim)
-    return (einsum.einsum(inputs, labels, output, name),)
+    return (einsum.einsum(inputs, labels, output, name, op.dtype),)
 
 
 def matmul_labels(lhs_rank: int, rhs_rank: int) -> tuple[tuple[str, str], str]:

@@ -12,9 +12,11 @@ from autosched.graph.fusion import fuse
 from autosched.graph.half_floats import half_float_layers, in_half_floats
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.pooling import Pool
+from autosched.graph.ops.softmax import Softmax
 from autosched.graph.optimize import optimize
 from autosched.graph.precision import ReducedLayers
 from sketch.lang.dtypes import STORAGE_FLOATS
@@ -126,11 +128,58 @@ def test_which_layers() -> None:
     grouped = conv(builder, conv(builder, image, 4, "plain"), 4, "grouped", groups=2)
     factor = builder.constant("large.weight", np.full((4, 4, 1, 1), 3.4e38, np.float32))
     large = builder.add(Conv(), (grouped, factor), name="large")  # bfloat16 has no such number
-    flat = builder.add(MatMul(), (large, large), name="no constant")
+    flat = builder.add(MatMul(), (large, large), name="no constant")  # of a matrix by itself
     graph = optimize(builder.finish({"out": flat}))
     assert [node.name for node in half_float_layers(graph, "bfloat16")] == ["plain"]
     assert in_half_floats(graph, (), "bfloat16") is graph
     assert in_half_floats(graph, {"grouped", "unknown"}, "bfloat16") is graph
+
+
+def attention() -> Graph:
+    """Of rows of a layer each; what reads it is a layer, too."""
+    builder = GraphBuilder("attention")
+    data = builder.input(Value("data", (80, 6)))
+    q, k, v = (
+        builder.add(MatMul(), (data, builder.constant(f"{n}.weight", weight(6, 8) / 4)), name=n)
+        for n in "qkv"
+    )
+    scores = builder.add(Einsum(("ik", "jk"), "ij"), (q, k), name="scores")
+    mixed = builder.add(MatMul(), (builder.add(Softmax(-1), (scores,)), v), name="mixed")
+    last = builder.constant("last.weight", weight(8, 4))
+    return optimize(builder.finish({"out": builder.add(MatMul(), (mixed, last), name="last")}))
+
+
+def test_both_products_of_attention_are_layers_in_one_kernel() -> None:
+    """Units are for bfloat16 alone: other types stay as they are."""
+    graph = attention()
+    names = [node.name for node in half_float_layers(graph, "bfloat16")]
+    assert {"scores", "mixed"} <= set(names) and len(names) == 6
+    assert not {"scores", "mixed"} & {n.name for n in half_float_layers(graph, "float16")}
+    network = Network("attention", graph, ReducedLayers("bf16", frozenset(names)))
+    tasks = [call.dag for call in extract(network, chains=True).subgraphs]
+    (dag,) = [dag for dag in tasks if len([op for op in dag.stages if op.reduce is not None]) > 1]
+    assert {t.dtype for t in (*dag.inputs, *dag.outputs)} == {"bfloat16"}
+    sums = [op for op in dag.stages if op.reduce is not None]
+    assert {op.output_dtypes for op in sums} == {("float32",)}
+
+
+def test_rounded_attention_is_within_its_roundings() -> None:
+    graph, data = attention(), {"data": weight(80, 6)}
+    exact, found = (evaluate(g, data)["out"] for g in (graph, all_layers(graph)))
+    assert 0 < np.abs(found - exact).max() <= 2.0**-6 * np.abs(exact).max()
+
+
+def test_products_that_reuse_nothing_stay() -> None:
+    """Of one row, of a matrix by itself, and those that sum nothing."""
+    builder = GraphBuilder("products")
+    one, many = (builder.input(Value(f"x{n}", (n, 8))) for n in (1, 4))
+    other = builder.input(Value("y", (8, 4)))
+    outputs = {
+        "row": builder.add(MatMul(), (one, other)),
+        "square": builder.add(Einsum(("ik", "jk"), "ij"), (many, many)),
+        "outer": builder.add(Einsum(("ik", "lj"), "iklj"), (many, other)),
+    }
+    assert half_float_layers(optimize(builder.finish(outputs)), "bfloat16") == ()
 
 
 @pytest.mark.parametrize("narrow", STORAGE_FLOATS)

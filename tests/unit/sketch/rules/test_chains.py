@@ -7,7 +7,7 @@ import pytest
 
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.expr import Axis, Expr
+from sketch.lang.expr import Axis, Expr, cast
 from sketch.lang.functions import maximum
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower.lower import lower
@@ -15,12 +15,16 @@ from sketch.operators.broadcast import add
 from sketch.operators.einsum import einsum
 from sketch.operators.matmul import matmul
 from sketch.operators.softmax import softmax
+from sketch.oracle.interpret import interpret
 from sketch.oracle.reference import reference
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import Tensorize
+from sketch.target.target import Target
 from sketch.verify import verify
 from tests.support.compiled import run_compiled
+from tests.support.units import TILES, WIDE
 from tests.support.workloads import random_inputs
 
 ONE = host_target(threads=1)
@@ -38,6 +42,15 @@ def attention(queries: int, keys: int, heads: int, size: int, axis: int = -1) ->
 
     weights = softmax(compute(scores.shape, scaled, "scaled"), axis)
     return ComputeDAG([einsum((weights, v), ("bhij", "bjhd"), "bihd", name="mix")])
+
+
+def narrow_attention(rows: int, heads: int, size: int) -> ComputeDAG:
+    """Products of bfloat16 elements; scores and sums are float32."""
+    q, k, v = (placeholder((1, rows, heads, size), "bfloat16", name=name) for name in "qkv")
+    scores = einsum((q, k), ("bihd", "bjhd"), "bhij", "scores", "float32")
+    weights = softmax(scores)
+    rounded = compute(weights.shape, lambda *point: cast(weights[point], "bfloat16"), "rounded")
+    return ComputeDAG([einsum((rounded, v), ("bhij", "bjhd"), "bihd", "mix", "float32")])
 
 
 def perceptron(rows: int, inputs: int, inner: int, outputs: int) -> ComputeDAG:
@@ -76,6 +89,22 @@ def test_every_sketch_computes_what_the_oracle_does(dag: ComputeDAG) -> None:
         name = dag.outputs[0].name
         shaped = {name: outputs[name].reshape(dag.outputs[0].shape)}
         assert expected.check(shaped) <= _TOLERANCE, sketch.key
+
+
+@pytest.mark.parametrize("target", [WIDE, TILES], ids=["vectors", "tiles"])
+def test_products_of_a_chain_are_on_units(target: Target) -> None:
+    """Both or the first; the weights are as exact as their rounding leaves them."""
+    dag, rng = narrow_attention(36, 2, 8), np.random.default_rng(7)
+    inputs = random_inputs(dag, rng)
+    expected = interpret(dag, inputs)["mix"]
+    numbers = {s: sum(isinstance(x, Tensorize) for x in s.steps) for s in generate(dag, target)}
+    assert set(numbers.values()) == {0, 1, 2}
+    for sketch in [s for s, units in numbers.items() if units == 2][::3]:
+        assert not workspaces(dag, sketch)
+        row = sample(sketch, 1, rng).row(0)
+        verify(lower(sketch, row))
+        found = run_compiled(sketch, row, inputs, ONE)["mix"].reshape(expected.shape)
+        assert np.abs(found - expected).max() <= 2.0**-9 * np.abs(expected).max()
 
 
 def workspaces(dag: ComputeDAG, sketch: Sketch) -> set[str]:

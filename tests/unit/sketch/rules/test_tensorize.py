@@ -37,6 +37,7 @@ from tests.support.units import (
     BYTES,
     HALVES,
     NARROW,
+    TILES,
     WIDE,
     int_arrays,
     int_product,
@@ -44,8 +45,10 @@ from tests.support.units import (
     on_units,
     oracle,
     turned_picture,
+    with_feature,
 )
 
+NARROW_HALVES = with_feature("cpu-avx2", "avx512bf16", "avx512vl")
 # No processor has it: a block of 4 x 4 results, two products each.
 INVENTED = TensorUnit("invented", 4, 4, 2, "float32", "float32", "float32")
 
@@ -90,6 +93,8 @@ def test_programs_without_a_fit_get_no_sketch_on_units() -> None:
         convolution(),
         int_product(8, 32, 16, ("int8", "int8")),
         int_product(8, 32, 16, ("uint8", "int16")),
+        int_product(8, 32, 15, constant=False),  # what is left of the terms would not be zeros
+        int_product(1, 32, 16, constant=False),  # nothing pays for a copy
     ):
         assert on_units(dag, WIDE) == []
 
@@ -101,8 +106,10 @@ def test_programs_without_a_fit_get_no_sketch_on_units() -> None:
         (int_window(2, 3, 9, 3), NARROW),
         (int_product(3, 18, 7, HALVES), WIDE),
         (int_window(2, 3, 9, 3, HALVES), WIDE),
+        (int_product(3, 18, 8, constant=False), WIDE),
+        (int_product(3, 18, 8, HALVES, constant=False), NARROW_HALVES),
     ],
-    ids=["product", "window", "floats", "window of floats"],
+    ids=["product", "window", "floats", "window of floats", "variable", "variable floats"],
 )
 def test_nests_equal_the_oracle_before_and_after_the_pass(
     dag, target, rng: np.random.Generator
@@ -146,8 +153,21 @@ def test_units_read_a_turned_picture_where_it_lies(channels, rng: np.random.Gene
             assert sketch.program.stage(unit.stage).loop_axis(unit.loops[0]).name == "c"
 
 
-def test_steps_alone_give_the_sketch() -> None:
-    dag = int_product(8, 32, 16)
+@pytest.mark.parametrize("types", [BYTES, HALVES], ids=str)
+def test_what_is_no_constant_is_packed_by_the_kernel(types, rng: np.random.Generator) -> None:
+    """On units with tile registers, too; also by a machine that has none of them."""
+    dag = int_product(20, 37, 64, types, constant=False)
+    inputs, target = int_arrays(dag, rng), host_target(2)
+    for sketch in on_units(dag, TILES)[::3]:
+        row = sample(sketch, 1, rng).row(0)
+        verify(lower(sketch, row))
+        outputs = run_compiled(sketch, row, inputs, target)
+        np.testing.assert_array_equal(outputs["C"].reshape(20, 37), oracle(dag, inputs))
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_steps_alone_give_the_sketch(constant: bool) -> None:
+    dag = int_product(8, 32, 16, constant=constant)
     for sketch in on_units(dag, WIDE):
         again = sketch_from_steps(dag, sketch.steps, sketch.variant, WIDE)
         assert (again.key, again.decisions) == (sketch.key, sketch.decisions)
