@@ -6,7 +6,8 @@ Weights are rounded ahead of time.  Data are rounded by what computes them, as i
 leave to other kernels, and nothing else of them is kept: whatever else reads them widens the
 rounded ones.  What only moves elements, or picks some, works on the rounded ones.  Outputs are not
 rounded.  Of attention both products are such layers: queries, keys, values and the weights that
-softmax makes are rounded, its scores and sums are not.  Depthwise convolutions gain the bytes that their data take in memory; no unit is for them.
+softmax makes are rounded, its scores and sums are not.  Depthwise convolutions gain the bytes that
+their data take in memory; no unit is for them.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Einsum(Op):
         return TensorType(tuple(extents[label] for label in self.output), dtype)
 
     def _is_computed(self, inputs: Sequence[TensorType], dtype: str) -> bool:
-        return len(inputs) == 2 and is_computed_in(*inputs, dtype)
+        return len(inputs) == 2 and is_computed_in(inputs[0], inputs[1], dtype)
 
 
 def lower_einsum(op: Einsum, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
