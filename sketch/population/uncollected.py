@@ -5,6 +5,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
+
+# Set once objects of others were found frozen: to count them is a walk over all of them.
+_OTHERS_FREEZE = Event()
 
 
 @contextmanager
@@ -23,7 +27,10 @@ def uncollected() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # nobody else's objects are thawed
-            gc.freeze()
-            gc.unfreeze()
+        if not _OTHERS_FREEZE.is_set():  # nobody else's objects are thawed
+            if gc.get_freeze_count():
+                _OTHERS_FREEZE.set()
+            else:
+                gc.freeze()
+                gc.unfreeze()
         gc.enable()
