@@ -35,6 +35,9 @@ from tests.support.odd_names import names_of
 from tests.support.units import BYTES, HALVES, int_product
 from tests.support.workloads import WORKLOADS, matmul_dag
 
+# A few of the programs, or each of them.
+SOME_OR_ALL = pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.slow)])
+
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
@@ -50,8 +53,9 @@ def programs() -> Iterator[tuple[ComputeDAG, Target]]:
     yield from ((int_product(128, 256, 256, types), GPU) for types in (BYTES, HALVES))
 
 
+@SOME_OR_ALL
 def test_all_words_of_kernels_are_names_of_programs_or_reserved(
-    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+    step: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
     given: set[str] = set()
     fresh = Identifiers.fresh
@@ -62,7 +66,7 @@ def test_all_words_of_kernels_are_names_of_programs_or_reserved(
 
     monkeypatch.setattr(Identifiers, "fresh", noted)
     unknown: set[str] = set()
-    for dag, target in programs():
+    for dag, target in [*programs()][::step]:
         for sketch in generate(dag, target):
             for row in map(feasible_rows(sketch, 1, rng).row, range(1)):
                 source = emit(lower(sketch, row), target)
@@ -119,6 +123,7 @@ def renamed_programs() -> list[ComputeDAG]:
     return [*map(doubles, halves), *(product(*each) for each in thirds)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(missing_compiler() is not None, reason="no NVRTC")
 def test_reserved_words_are_names_of_tensors_on_a_gpu(rng: np.random.Generator) -> None:
     first, second, *products = renamed_programs()
@@ -128,8 +133,12 @@ def test_reserved_words_are_names_of_tensors_on_a_gpu(rng: np.random.Generator) 
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
-def test_reserved_words_are_names_of_tensors(tmp_path: Path, rng: np.random.Generator) -> None:
-    dags = renamed_programs()
+@SOME_OR_ALL
+def test_reserved_words_are_names_of_tensors(
+    step: int, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    first, second, *products = renamed_programs()
+    dags = [first, second, *products[::step]]
     nests = [next(feasible_nests(dag, 1, rng)) for dag in dags]
     made = compile_programs([emit(nest, GPU) for nest in nests], tmp_path)
     for dag, program in zip(dags, made, strict=True):
