@@ -14,6 +14,7 @@ from codegen.passes.partial_sums import partial_sums
 from codegen.passes.promote import promote
 from codegen.passes.share import share
 from codegen.passes.simplify import simplify
+from codegen.passes.skip import skip
 from codegen.passes.specialize import specialize
 from codegen.passes.tensorize import tensorize
 from codegen.passes.tile_blocks import has_unit_loops
@@ -40,7 +41,8 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
         nest = tensorize(tile_registers(nest, target), target)
     check_straight_line(nest, target)
     nest = lane_trees(nest, target)
-    nest = clip(promote(partial_sums(nest, target), target))
+    nest = promote(partial_sums(nest, target), target)
+    nest = clip(nest if on_units else skip(nest))
     nest = fuse(simplify(specialize(nest, target)), target)
     return tile_operands(nest, target) if on_units else nest
 

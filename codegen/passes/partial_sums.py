@@ -222,7 +222,8 @@ def _plan(chain: _Chain, sizes: _Blocks) -> _Plan:
             terms *= trips
             continue
         pieces = _pieces(trips, limit // terms, sizes.blocks)
-        plan[loop.var] = _unrolled(pieces, loop)
+        # Trips of a loop that a mask ends are left out one by one.
+        plan[loop.var] = pieces if chain.store.needs else _unrolled(pieces, loop)
         terms, limit = pieces[0].trips, sizes.blocks
     return plan
 

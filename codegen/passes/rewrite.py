@@ -24,6 +24,7 @@ from sketch.nest.loopnest import (
     Loop,
     LoopKind,
     LoopVar,
+    Need,
     Node,
     Predicate,
     Quasi,
@@ -147,10 +148,21 @@ def substitute_store(store: Store, values: Values) -> Store:
     indices = _substitute_indices(store.indices, values)
     bodies = reused([substitute_expr(value, values) for value in store.values], store.values)
     predicates = substitute_predicates(store.predicates, values)
+    needs = _substitute_needs(store.needs, values)
     same = indices is store.indices and predicates is store.predicates
-    if same and bodies is store.values:
+    if same and bodies is store.values and needs is store.needs:
         return store
-    return Store(store.targets, indices, bodies, store.reducer, predicates, store.stage)
+    return Store(store.targets, indices, bodies, store.reducer, predicates, store.stage, needs)
+
+
+def _substitute_needs(needs: tuple[Need, ...], values: Values) -> tuple[Need, ...]:
+    if not needs:
+        return needs
+    new = []
+    for need in needs:
+        places = reused([substitute_affine(place, values) for place in need.places], need.places)
+        new.append(need if places is need.places else replace(need, places=places))
+    return reused(new, needs)
 
 
 def map_body(node: Node, visit: Callable[[Nodes], Nodes]) -> Node:

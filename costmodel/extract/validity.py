@@ -8,35 +8,15 @@ variables.  Exact for tails of tiles; a continuity approximation for padding.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.extract.guards import Bound, MergedGuard, guards_of, masks_of, merged_guards
 from costmodel.extract.quantity import Quantity, ceil, larger, smaller, where
 from costmodel.extract.statement import STRAIGHT_KINDS, UNROLLED_KINDS, LoopInfo, StoreSite
-from sketch.lang.affine import UNBOUNDED
-from sketch.lang.expr import Binary, Expr, Select
-from sketch.nest.intervals import affine_of
-from sketch.nest.loopnest import Affine, LoopVar, Predicate
-from sketch.nest.walk import walk_value
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MergedGuard:
-    """``low <= index < high`` with both sides merged over all guards of the same form."""
-
-    terms: tuple[tuple[LoopVar, int], ...]
-    low: int
-    high: int
-    coefficients: Mapping[LoopVar, int] = field(init=False)
-    variables: frozenset[LoopVar] = field(init=False)
-
-    def __post_init__(self) -> None:
-        coefficients = dict(self.terms)
-        object.__setattr__(self, "coefficients", coefficients)
-        object.__setattr__(self, "variables", frozenset(coefficients))
+from sketch.nest.loopnest import Predicate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +27,7 @@ class Validity:
         tail_valid: trips inside the extents, of all trips.
         tail_executed: trips that loops clipped to the extents do execute, of all trips: register
             tiles run whole or not at all.
-        padding_valid: trips that no padding guard excludes, of those inside the extents.
+        padding_valid: trips that no padding guard or mask excludes, of those inside the extents.
         guards: distinct guards; ``paddings``: those that padding makes.
         copies: estimated specialised copies of the straight-line code.
         growth: how much those copies enlarge it: at an edge that padding makes, the short reduce
@@ -80,14 +60,14 @@ def validity(site: StoreSite) -> Validity:
 
     A predicate over spatial and reduce loops together is padding, like a guard in a value.
     """
-    tails = _merge([_bound(p) for p in site.store.predicates if not _is_padding(p, site)])
-    paddings = _merge(
+    tails = merged_guards([_bound(p) for p in site.store.predicates if not _is_padding(p, site)])
+    paddings = merged_guards(
         [
             *(_bound(p) for p in site.store.predicates if _is_padding(p, site)),
-            *(bound for value in site.store.values for bound in _guards_of(value)),
+            *(bound for value in site.store.values for bound in guards_of(value)),
         ]
     )
-    clips = innermost_clips([_merge([_bound(p)])[0] for p in site.clips])
+    clips = innermost_clips([merged_guards([_bound(p)])[0] for p in site.clips])
     copies: Quantity = 1.0
     tail_valid: Quantity = 1.0
     tail_executed: Quantity = 1.0
@@ -101,7 +81,7 @@ def validity(site: StoreSite) -> Validity:
     for guard in _uncovered(tails, clips):
         tail_executed = tail_executed * _executed(guard, site.loops)
     tail_valid = smaller(tail_valid, tail_executed)
-    for guard in paddings:
+    for guard in (*paddings, *masks_of(site.store.needs, paddings)):
         padding_valid = padding_valid * _inside(guard, inside, site.loops)
     for guard in (*paddings, *_uncovered(tails, paddings)):
         edges = _edges(guard, tails, site.loops)
@@ -183,7 +163,7 @@ def _walked(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> tuple[Quantity, 
     return walked, tile
 
 
-def _bound(predicate: Predicate) -> tuple[Affine, int, int]:
+def _bound(predicate: Predicate) -> Bound:
     return predicate.index, predicate.low, predicate.high
 
 
@@ -350,50 +330,3 @@ def _taps(guard: MergedGuard, loops: tuple[LoopInfo, ...]) -> Quantity:
         if loop.reduce and loop.kind not in UNROLLED_KINDS and guard.coefficients.get(loop.var):
             trips = trips * loop.extent
     return trips
-
-
-def _merge(bounds: list[tuple[Affine, int, int]]) -> list[MergedGuard]:
-    merged: dict[tuple[tuple[int, int], ...], MergedGuard] = {}
-    for index, low, high in bounds:
-        key = tuple(sorted((id(var), c) for var, c in index.terms))
-        low, high = low - index.const, high - index.const
-        if key in merged:
-            low, high = max(low, merged[key].low), min(high, merged[key].high)
-        merged[key] = MergedGuard(index.terms, low, high)
-    return list(merged.values())
-
-
-def _guards_of(value: Expr) -> list[tuple[Affine, int, int]]:
-    found: list[tuple[Affine, int, int]] = []
-    for node in walk_value(value):
-        if isinstance(node, Select):
-            found.extend(_conjuncts(node.condition))
-    return found
-
-
-def _conjuncts(condition: Expr) -> list[tuple[Affine, int, int]]:
-    if not isinstance(condition, Binary):
-        return []
-    if condition.op == "and":
-        return _conjuncts(condition.lhs) + _conjuncts(condition.rhs)
-    lhs, rhs = affine_of(condition.lhs), affine_of(condition.rhs)
-    if lhs is None or rhs is None:
-        return []
-    match condition.op:
-        case "lt":
-            return [_at_least(rhs + lhs.scale(-1), 1)]
-        case "le":
-            return [_at_least(rhs + lhs.scale(-1), 0)]
-        case "gt":
-            return [_at_least(lhs + rhs.scale(-1), 1)]
-        case "ge":
-            return [_at_least(lhs + rhs.scale(-1), 0)]
-        case _:
-            return []
-
-
-def _at_least(index: Affine, low: int) -> tuple[Affine, int, int]:
-    """``index >= low``, written with a positive leading coefficient so that sides merge."""
-    if index.terms and index.terms[0][1] < 0:
-        return index.scale(-1), -UNBOUNDED, 1 - low
-    return index, low, UNBOUNDED

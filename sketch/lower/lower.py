@@ -11,6 +11,7 @@ from sketch.lang.rewrite import children
 from sketch.lang.tensor import Tensor
 from sketch.lower.body import lower_body, merge_predicates
 from sketch.lower.buffers import Buffers, make_buffers
+from sketch.lower.needs import lowered_needs
 from sketch.lower.placement import PlacedLoop, PlacedStage, Placement, loads_of, place
 from sketch.nest.loopnest import (
     Affine,
@@ -161,6 +162,7 @@ class _Emitter:
             reducer=None if reduce is None else reduce.reducer,
             predicates=predicates,
             stage=stage.plan.op,
+            needs=lowered_needs(self.placement.program, stage),
         )
 
     def _outlined(
@@ -199,6 +201,10 @@ class _Emitter:
             values=reduce.reducer.identity,
             predicates=predicates,
             stage=stage.plan.op,
+            needs=tuple(
+                replace(need, places=tuple(_rename_affine(place, renamed) for place in need.places))
+                for need in lowered_needs(self.placement.program, stage, elements_only=True)
+            ),
         )
 
     def _bounds(self, stage: PlacedStage, spatial_only: bool = False) -> tuple[Predicate, ...]:

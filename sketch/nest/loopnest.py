@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from sketch.lang.affine import add_terms, scale_terms
 from sketch.lang.expr import Axis, Expr, Reducer, Var
+from sketch.lang.mask import Mask
 from sketch.lang.tensor import Compute
 
 Num = int | NDArray[np.int64]
@@ -192,11 +193,33 @@ class Predicate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Need:
+    """A mask at places of a statement: where it does not hold, the statement may be left out.
+
+    ``own``: its terms are identities there.  If not, nothing reads there what it stores, unless a
+    statement does that might be left out itself.
+    """
+
+    mask: Mask
+    places: tuple[Affine, ...]
+    own: bool
+
+    @property
+    def index(self) -> Affine:
+        """The sum that is below the bound of the mask where it holds."""
+        total = Affine(())
+        for coefficient, place in zip(self.mask.coefficients, self.places, strict=True):
+            total = total + place.scale(coefficient)
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Store:
     """``targets[i][indices] = values[i]``, or the reducer's combine with what is there.
 
     With a ``reducer``, ``values`` are the new terms.  All targets share ``indices``.
     ``stage``: what it computes, or a part of what it does; None where a nest is written by hand.
+    ``needs``: each allows to leave it out; nothing has to.
     """
 
     targets: tuple[Buffer, ...]
@@ -205,6 +228,7 @@ class Store:
     reducer: Reducer | None = None
     predicates: tuple[Predicate, ...] = ()
     stage: Compute | None = field(default=None, repr=False)
+    needs: tuple[Need, ...] = ()
 
     @property
     def stage_name(self) -> str:

@@ -18,6 +18,7 @@ from sketch.oracle.interpret import interpret
 from tests.support.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
 from tests.support.emulate import COMPILER, EmulationError, Program, compile_programs
 from tests.support.errors import relative_error
+from tests.support.masked_rows import masked_attention
 from tests.support.small_workloads import SMALL
 from tests.support.workloads import (
     WORKLOADS,
@@ -45,7 +46,9 @@ TAILS: Mapping[str, Callable[[], ComputeDAG]] = {
         for name in ("C1D", "C3D", "GRP", "T2D", "CAP", "NRM", "TBMM")
     },
 }
-CASES = {**WORKLOADS, **TAILS}
+# Loops of a GPU go through all columns.
+MASKED = {"masked attention 9 11": partial(masked_attention, 9, 11, (1, 2), 4)}
+CASES = {**WORKLOADS, **TAILS, **MASKED}
 _ROWS = 3
 
 Programs = Mapping[str, tuple[ComputeDAG, list[Program]]]

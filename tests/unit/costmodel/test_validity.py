@@ -8,8 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from costmodel.extract.guards import MergedGuard
 from costmodel.extract.statement import LoopInfo, StoreSite, statements_of
-from costmodel.extract.validity import MergedGuard, innermost_clips, share, validity
+from costmodel.extract.validity import innermost_clips, share, validity
 from sketch.lang.affine import UNBOUNDED
 from sketch.lower import lower
 from sketch.nest.loopnest import LoopKind, LoopVar
