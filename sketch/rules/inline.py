@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sketch.analysis.access import has_elementary_call, is_ordered_access, needs_tiling, stage_loads
+from sketch.analysis.contraction import contraction_of
 from sketch.analysis.expr_size import inlined_size
 from sketch.analysis.selecting import selecting_axes
+from sketch.lang.expr import Load
 from sketch.lang.tensor import Compute
 from sketch.rules.patterns import MOST_READS, hosts_reduction, is_made_of_product, is_output
 from sketch.rules.rule import State, Verdict
+from sketch.rules.unit_fit import fits_of
 from sketch.schedule.program import StagePlan
 from sketch.schedule.steps import Inline
+from sketch.target.units import units_of
 
 # A stage with elementary functions is not offered for more copies than this.
 _MOST_COPIES: Final = 2
@@ -49,7 +53,7 @@ class InlineStage:
             return Verdict.SKIP
         if any(c.op.reduce is not None for c in consumers) and len(stage_loads(op)) > MOST_READS:
             return Verdict.SKIP
-        if any(is_large_inlined(c.op, op) for c in consumers):
+        if any(is_large_inlined(c.op, op) for c in consumers) or _is_read_by_unit(state, stage):
             return Verdict.SKIP
         if selecting_axes(op) and any(
             c.op.reduce is not None or selecting_axes(c.op) for c in consumers
@@ -74,6 +78,20 @@ def _is_between(state: State, stage: StagePlan) -> bool:
     consumers = (plan.op for plan in state.program.consumers(stage.op))
     read = any(op.reduce is not None and needs_tiling(op) for op in consumers)
     return read and is_made_of_product(state.program, stage.op, state.scheduled)
+
+
+def _is_read_by_unit(state: State, stage: StagePlan) -> bool:
+    """Whether a tensor unit computes the one product that reads the stage, as its first operand,
+    and would not know one that computes what the stage does, such as zeros around an image.
+    """
+    op, program = stage.op, state.program
+    consumers = program.consumers(op)
+    if len(consumers) != 1 or isinstance(op.bodies[0], Load):
+        return False
+    product = contraction_of(consumers[0].op)
+    if product is None or product.lhs.load.tensor.op is not op:
+        return False
+    return bool(fits_of(program, consumers[0], units_of(state.target)))
 
 
 def is_large_inlined(consumer: Compute, op: Compute) -> bool:

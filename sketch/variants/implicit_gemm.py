@@ -44,6 +44,8 @@ from sketch.variants.rebuild import rebuild
 _LEAST_DIMENSIONS: Final = 2
 # Pixels of a tile without unused points, a power of two along each axis, that are enough.
 _TILE: Final = 16
+# Lines of more pixels fill three quarters of such a tile, or more, by themselves.
+SHORT_LINE: Final = 12
 _PIXELS: Final = "m"
 
 
