@@ -28,12 +28,17 @@ _FUNCTIONS: Final = frozenset((*_CALLS, *(f"{name}f" for name in _CALLS), *FUNCT
 RESERVED: Final = frozenset(_WORDS.split()) | _FUNCTIONS
 """Words that no name of a program becomes."""
 
-# As the macros of C's headers and of CUDA are called: INT_MAX, M_PIf, cudaStreamLegacy.
-_MACRO: Final = re.compile(r"([A-Z]_?[A-Z]|M_[0-9])[A-Z0-9_]*(l|f([0-9]+x?)?)?|cuda[A-Z]\w*")
+# As the macros of C's headers and of CUDA are called: INT_MAX, M_PIf, cudaStreamLegacy; and the
+# functions of the tensor units of which there are many: wgmma_m64n256k16_bf16.
+_MACRO: Final = re.compile(
+    r"([A-Z]_?[A-Z]|M_[0-9])[A-Z0-9_]*(l|f([0-9]+x?)?)?|cuda[A-Z]\w*|wgmma_m\w*"
+)
 
 
 def identifier(name: str) -> str:
-    """``conv.local`` -> ``conv_local``; keeps letters, digits and underscores, makes no macro."""
+    """``conv.local`` -> ``conv_local``; keeps letters, digits and underscores, makes no macro
+    and no tensor unit.
+    """
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     return text if text[:1].isalpha() and not _MACRO.fullmatch(text) else f"v_{text}"
 

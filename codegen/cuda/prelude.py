@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from codegen.cuda.tile_text import ORDER, ORDERING, tile_parts
+from codegen.cuda.tile_text import ORDER, ORDERING, TILE_UNITS, tile_function
 from codegen.cuda.unit_text import LOADS, MATRICES, unit_parts
 
 # Elements that follow each other, as one access or a few.
@@ -285,13 +285,15 @@ _PARTS: Final = (
     (MATRICES, ("load_matrices",)),
     *unit_parts(),
     (ORDER, ORDERING),
-    *tile_parts(),
 )
 FUNCTIONS: Final = tuple(name for _, names in _PARTS for name in names)
-"""All that there are."""
+"""All that there are, but for those of ``TILE_UNITS``, whose names start with ``wgmma_m``."""
 
 
 def prelude_of(text: str) -> str:
     """The definitions of the functions that ``text`` calls."""
     called = set(re.findall(r"\b(\w+)(?:<[\w ,]+>)?\(", text))
-    return "".join(part for part, names in _PARTS if called & set(names))
+    parts = [part for part, names in _PARTS if called & set(names)]
+    return "".join(
+        (*parts, *(tile_function(TILE_UNITS[n]) for n in sorted(called & TILE_UNITS.keys())))
+    )

@@ -53,13 +53,12 @@ ORDERING: Final = (
 )  # fmt: skip
 
 
-def tile_parts() -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The definition of the function of each unit, and its name."""
-    known = (unit for unit in UNITS if unit.reads_shared)
-    return tuple((_definition(unit), (unit_function(unit),)) for unit in known)
+TILE_UNITS: Final = {unit_function(unit): unit for unit in UNITS if unit.reads_shared}
+"""Units by the names of their functions."""
 
 
-def _definition(unit: TensorUnit) -> str:
+def tile_function(unit: TensorUnit) -> str:
+    """The definition of the function of a unit."""
     assert unit.fragments is not None
     (first, one), (second, other) = OPERANDS[unit.lhs], OPERANDS[unit.rhs]
     total, kind, letter = RESULTS[unit.acc]

@@ -74,7 +74,7 @@ class TileOnWarps:
 
     def _fits(self, state: State, inner: StagePlan) -> tuple[WarpFit, ...]:
         known = units_of(state.target) if self.units is None else self.units
-        return fits_on_gpu(state.program, inner.op, known)
+        return fits_on_gpu(state.program, inner.op, known, state.target.threads)
 
 
 def _on_unit(state: State, host: StagePlan, inner: StagePlan, fit: WarpFit) -> State:
@@ -128,9 +128,13 @@ def _is_outside_lanes(part: FragmentPart, parts: Iterable[FragmentPart]) -> bool
 
 
 def _tile_inner(inner: StagePlan, fit: WarpFit) -> list[Step]:
-    """Every reduce axis in tiles; innermost the terms that a unit adds."""
+    """Every reduce axis in tiles; innermost the terms that a unit adds.  A unit that reads shared
+    memory by itself finds there the rows of one tile of terms, and of no other.
+    """
     name, axes = inner.id, inner.op.reduce_axes
     others = [axis for axis in axes if axis is not fit.terms and axis.extent > 1]
+    if fit.unit.reads_shared:
+        others = []
     steps: list[Step] = [
         Split(name, inner.axis(axis), (inner.decision(axis, 1),)) for axis in others
     ]

@@ -161,7 +161,8 @@ def computes(unit: TensorUnit, lhs: str, rhs: str, acc: str) -> bool:
         rhs: of the second one.
         acc: of products and sums.
     """
-    return _described(unit) == (lhs, rhs, acc)
+    # there are many units, and few of a type
+    return (unit.factor, unit.acc) == (lhs, acc) and _described(unit) == (lhs, rhs, acc)
 
 
 def _computes(unit: TensorUnit, found: Contraction) -> bool:
@@ -169,7 +170,7 @@ def _computes(unit: TensorUnit, found: Contraction) -> bool:
     return computes(unit, *_types(found))
 
 
-@lru_cache(maxsize=64)  # every stage that is tiled asks
+@lru_cache(maxsize=512)  # every stage that is tiled asks
 def _described(unit: TensorUnit) -> tuple[str, str, str] | None:
     (acc,) = unit.description().stages
     own = contraction_of(acc)

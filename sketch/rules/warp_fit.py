@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from sketch.analysis.access import affine_index, stage_loads
@@ -21,8 +22,6 @@ _MOST_PADDING: Final = 4
 # Bytes that a thread copies at a time, and of elements that a warp turns while it loads them.
 _PIECE_BYTES: Final = 16
 _TURNED: Final = (2,)
-# Units of four warps of several widths that are offered beside each other.
-_GROUPS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +43,51 @@ class WarpFit:
     dims: tuple[tuple[Tensor, int], ...]
 
 
-def fits_on_gpu(program: Program, op: Compute, units: Iterable[TensorUnit]) -> tuple[WarpFit, ...]:
-    """The unit of one warp that ``warp_fit`` chooses, and of those of four warps the two widest of
-    those that compute the least that nobody wants.
+def fits_on_gpu(
+    program: Program, op: Compute, units: Iterable[TensorUnit], processors: int
+) -> tuple[WarpFit, ...]:
+    """The unit of one warp that ``warp_fit`` chooses; of those of four warps the one that takes the
+    least time on one processor, and one that is at most half as wide.
+
+    Args:
+        program: that the stage is in.
+        op: the stage.
+        units: to choose from.
+        processors: of the GPU; the narrower unit is to have a tile for each of them.
     """
     known = tuple(units)
     warp = warp_fit(op, (unit for unit in known if not unit.reads_shared))
-    groups: dict[int, WarpFit] = {}
-    for fit in _fits(op, (unit for unit in known if unit.reads_shared)):
-        rival = groups.get(fit.unit.n)
-        better = rival is None or _share_wanted(fit, op) > _share_wanted(rival, op)
-        if better and _reads_whole_rows(program, op, fit) and not _is_mostly_padding(fit, op):
-            groups[fit.unit.n] = fit
-    best = sorted(groups.values(), key=lambda fit: (-_share_wanted(fit, op), -fit.unit.n))
-    return (*(() if warp is None else (warp,)), *best[:_GROUPS])
+    groups = _fits(op, (unit for unit in known if unit.reads_shared))
+    sides = {fit.rows: fit for fit in groups}  # their rows are along either operand
+    rows = {n for n, fit in sides.items() if _reads_whole_rows(program, op, fit)}
+    groups = [fit for fit in groups if fit.rows in rows and not _is_mostly_padding(fit, op)]
+    wide = _fastest(groups, op)
+    narrow = [fit for fit in groups if wide is not None and 2 * fit.unit.n <= wide.unit.n]
+    enough = [fit for fit in narrow if _tiles(fit, op) >= processors]
+    found = (warp, wide, _fastest(enough or narrow, op))
+    return tuple(fit for fit in found if fit is not None)
+
+
+def _fastest(groups: Iterable[WarpFit], op: Compute) -> WarpFit | None:
+    """Of several alike the widest."""
+    return min(groups, key=lambda fit: (_group_cycles(fit, op), -fit.unit.n), default=None)
+
+
+def _tiles(fit: WarpFit, op: Compute) -> int:
+    """Blocks of one unit each that there could be."""
+    units = -(-op.axes[fit.rows].extent // fit.unit.m)
+    units *= -(-op.axes[fit.columns].extent // fit.unit.n)
+    others = (axis for n, axis in enumerate(op.axes) if n not in (fit.rows, fit.columns))
+    return units * prod(axis.extent for axis in others)
+
+
+def _group_cycles(fit: WarpFit, op: Compute) -> int:
+    """About the time of all products on units of four warps: of each that of its columns, or that
+    of reading the rows of both operands, of which a processor reads two meanwhile.
+    """
+    rows, columns = op.axes[fit.rows].extent, op.axes[fit.columns].extent
+    units = -(-rows // fit.unit.m) * -(-columns // fit.unit.n)
+    return units * max(2 * fit.unit.n, fit.unit.m + fit.unit.n)
 
 
 def warp_fit(op: Compute, units: Iterable[TensorUnit]) -> WarpFit | None:
@@ -120,7 +150,7 @@ def _dim(side: Multiplicand, axis: Axis) -> int | None:
 
 def _reads_whole_rows(program: Program, op: Compute, fit: WarpFit) -> bool:
     """Whether operands can lie in shared memory as rows of terms, row after row: each is copied in
-    pieces of terms, and one axis walks its rows.
+    pieces of terms, and one axis walks its rows.  Of terms in parts, a block has one part.
     """
     found = contraction_of(op)
     assert found is not None
@@ -129,7 +159,8 @@ def _reads_whole_rows(program: Program, op: Compute, fit: WarpFit) -> bool:
         tensor, dim = side.load.tensor, dict(fit.dims)[side.load.tensor]
         (walking,) = (op.axes[n] for n in (fit.rows, fit.columns) if op.axes[n] in side.axes)
         last = tensor in packed or dim == tensor.ndim - 1
-        if not last or None in (side.plain_dim(walking), side.plain_dim(fit.terms)):
+        others = side.forms[dim][0].keys() - {fit.terms}
+        if not last or side.plain_dim(walking) is None or others & set(op.reduce_axes):
             return False
     return True
 

@@ -120,14 +120,12 @@ def group_fragments(columns: int) -> tuple[Fragment, Fragment, Fragment]:
     ISA, "Asynchronous wgmma".  A warp has 16 rows of the results; operands are in shared memory.
     """
     shared = Fragment(())
-    acc = Fragment(
-        (
-            FragmentPart("m", 4, 16, "lane", WARP),
-            FragmentPart("m", 2, 8, "register", 2),
-            FragmentPart("m", 8, 1, "lane", 4),
-            FragmentPart("n", columns // 8, 8, "register", 4),
-            FragmentPart("n", 4, 2, "lane", 1),
-            FragmentPart("n", 2, 1, "register", 1),
-        )
+    parts = (
+        FragmentPart("m", 4, 16, "lane", WARP),
+        FragmentPart("m", 2, 8, "register", 2),
+        FragmentPart("m", 8, 1, "lane", 4),
+        FragmentPart("n", columns // 8, 8, "register", 4),
+        FragmentPart("n", 4, 2, "lane", 1),
+        FragmentPart("n", 2, 1, "register", 1),
     )
-    return shared, shared, acc
+    return shared, shared, Fragment(tuple(part for part in parts if part.extent > 1))

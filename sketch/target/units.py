@@ -31,10 +31,11 @@ MOST_TILE_RESULTS: Final = TILES - 2
 """Registers that may hold results: one for each operand is left."""
 _TILE_ROWS: Final = 16
 TILE_BYTES: Final = 64
-# Of wgmma; columns are any multiple of 8 up to 256, these are enough.
+# Of wgmma.
 _GROUP_ROWS: Final = 64
 _GROUP_TERM_BYTES: Final = 32
-_GROUP_COLUMNS: Final = (32, 64, 128, 256)
+_GROUP_COLUMNS: Final = range(8, 256 + 1, 8)
+_BYTE_COLUMNS: Final = (8, 24, *range(16, 256 + 1, 16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ def _warp_products() -> tuple[TensorUnit, ...]:
 
 
 def _group_products() -> tuple[TensorUnit, ...]:
-    """``wgmma.mma_async`` of PTX: 64 rows by as many columns as are wanted, of several sizes."""
+    """``wgmma.mma_async`` of PTX: 64 rows by as many columns as are wanted."""
     halves = (("f16", "float16"), ("bf16", "bfloat16"))
     bytes_ = (("s8", "int8"), ("u8", "uint8"))
     kinds = [("tf32", "float32", "float32", "float32")]
@@ -212,7 +213,7 @@ def _group_products() -> tuple[TensorUnit, ...]:
         )
         for name, lhs, rhs, acc in kinds
         for k in (_GROUP_TERM_BYTES // size_of(lhs),)
-        for n in _GROUP_COLUMNS
+        for n in (_GROUP_COLUMNS if acc == "float32" else _BYTE_COLUMNS)
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ in both orders of threads, and in the PTX interpreter, which runs the instructio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,7 +12,10 @@ import numpy as np
 import pytest
 
 from codegen.cuda.build import build, emit
-from codegen.cuda.nvrtc import missing_compiler
+from codegen.cuda.kernel import CudaSource, Launch
+from codegen.cuda.nvrtc import compile_source, missing_compiler
+from codegen.cuda.prelude import prelude_of
+from codegen.cuda.unit_types import RESULTS, unit_function
 from codegen.gpu.emulation.checked import compile_checked
 from codegen.gpu.emulation.library import compiler
 from sketch.dag.dag import ComputeDAG
@@ -24,7 +28,7 @@ from sketch.operators.factors import factor
 from sketch.rules.unit_fit import unit_of
 from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
-from sketch.target.units import units_of
+from sketch.target.units import TensorUnit, units_of
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.zero_padded import zero_padded
 from tests.support.cuda_programs import feasible_rows
@@ -173,6 +177,8 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     "groups of tf32": lambda: int_product(130, 72, 226, SINGLES),
     "groups of tf32 rectified": lambda: rectified_singles(100, 66, 40),
     "groups of tf32 pixels": lambda: pixels(9, 40, 64, SINGLES),
+    "groups in parts": lambda: int_product(64, 40, 768, HALVES),
+    "groups in parts of tf32": lambda: rectified_singles(50, 40, 576),
     "groups of pixels": lambda: pixels(9, 64, 64, HALVES),
 }
 # Those whose tiles four warps can read together.
@@ -191,6 +197,12 @@ FAST = (
     "pixels of bytes",
     "groups batched",
 )
+
+
+def instruction_of(sketch: Sketch) -> str:
+    """How the functions of the unit of a sketch start, whichever operand its rows are along."""
+    shape, _, _ = unit_of(sketch, units_of(H200)).name.partition("k")
+    return f"{shape}k".replace(".", "_")
 
 
 def rows_of(sketch: Sketch, rng: np.random.Generator) -> list[Mapping]:
@@ -212,8 +224,9 @@ def test_random_rows_equal_the_oracle(name: str, tmp_path: Path) -> None:
     expected = oracle(dag, arrays)
     chosen = [(sketch, row) for sketch in sketches for row in rows_of(sketch, rng)]
     sources = [emit(lower(sketch, dict(row)), H200) for sketch, row in chosen]
-    assert all("mma_m" in source.text for source in sources)
-    assert any("wgmma_m64" in source.text for source in sources) or name not in GROUPS
+    called = [instruction_of(sketch) for sketch, _ in chosen]
+    assert all(text in source.text for text, source in zip(called, sources, strict=True))
+    assert any(text.startswith("wgmma") for text in called) or name not in GROUPS
     for program, (sketch, row) in zip(compile_checked(sources, tmp_path), chosen, strict=True):
         layouts = preparations(sketch, row)
         given = arrays | {name: layout.apply(arrays[name]) for name, layout in layouts.items()}
@@ -230,6 +243,60 @@ def best_row(sketch: Sketch) -> Mapping:
 
     rows = feasible_rows(sketch, 512, np.random.default_rng(0))
     return rows.row(int(draft_seconds(rows).argmin()))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    "columns", [24, *(pytest.param(n, marks=pytest.mark.slow) for n in range(8, 257, 8) if n != 24)]
+)
+def test_units_of_all_widths_equal_the_oracle(columns: int) -> None:
+    dag, rng = int_product(64, columns, 64, HALVES), np.random.default_rng(0)
+    named = {unit_of(sketch, units_of(H200)).name: sketch for sketch in on_units(dag, H200)}
+    name = f"wgmma.m64n{columns}k16.bf16"
+    row = rows_of(named[name], rng)[0]
+    source = emit(lower(named[name], dict(row)), H200)
+    assert f"{name.replace('.', '_')}(" in source.text
+    arrays = int_arrays(dag, rng)
+    layouts = preparations(named[name], row)
+    given = arrays | {name: layout.apply(arrays[name]) for name, layout in layouts.items()}
+    (found,) = run_ptx(source, ptx_of(source.text), given).values()
+    expected = oracle(dag, arrays)
+    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_the_compiler_knows_all_units() -> None:
+    units = [unit for unit in units_of(H200) if unit.reads_shared]
+    for first in range(0, len(units), 32):
+        kernels = [alone(unit) for unit in units[first : first + 32]]
+        text = "\n".join(kernels)
+        launches = tuple(
+            Launch(f"k_{unit.name.replace('.', '_')}", 1, 128, (), ())
+            for unit in units[first:][:32]
+        )
+        source = CudaSource("units", prelude_of(text) + text, launches, (), ())
+        _, resources = compile_source(source, "sm_90a")
+        assert not any(used.spills for _, used in resources)
+
+
+def alone(unit: TensorUnit) -> str:
+    """A kernel with one product of a unit."""
+    kind, count = RESULTS[unit.acc][1], unit.fragments[2].registers
+    name = unit_function(unit)
+    return f"""
+extern "C" __global__ void k_{name}({kind} *all, unsigned long long a, unsigned long long b) {{
+  {kind} acc[{count}];
+#pragma unroll
+  for (int n = 0; n < {count}; ++n) acc[n] = all[n];
+  begin_products<{count}>(acc);
+  {name}(acc, a, b);
+  commit_products();
+  wait_products<0>();
+  hold<{count}>(acc);
+#pragma unroll
+  for (int n = 0; n < {count}; ++n) all[n] = acc[n];
+}}"""
 
 
 @needs_nvrtc
@@ -310,4 +377,4 @@ def test_architectures_have_code(arch: str) -> None:
 def test_pixels_by_their_number_are_copied_in_pieces_of_channels() -> None:
     for sketch in on_units(pixels(14, 64, 64, HALVES), H200):
         text = emit(lower(sketch, dict(best_row(sketch))), H200).text
-        assert text.count("copy_ahead<8>(&C_rows_cache") == 2
+        assert set(re.findall(r"copy_\w+<(\d+)>\(&C_rows_cache", text)) == {"8"}

@@ -123,7 +123,7 @@ FAULTS: Mapping[str, Callable[[str], str]] = {
 def program() -> tuple[CudaSource, dict[str, np.ndarray], np.ndarray]:
     """Products whose second operand is read word by word."""
     dag, rng = int_product(32, 16, 20, SINGLES), np.random.default_rng(0)
-    (sketch,) = on_units(dag, H200)
+    sketch, *_ = on_units(dag, H200)  # that of single warps
     row = feasible_rows(sketch, 1, rng).row(0)
     arrays = int_arrays(dag, rng)
     layouts = preparations(sketch, row)

@@ -46,9 +46,11 @@ Values = Mapping[LoopVar, Affine]
 
 def warp_products(function: DeviceFunction, units: Sequence[TensorUnit]) -> DeviceFunction:
     """The function with products on the units of its target."""
-    # those of more threads first: what these compute, single warps could too
+    # those of more threads and of more columns first: what these compute, several others could too
     known = sorted(
-        (unit for unit in units if unit.fragments is not None), key=lambda unit: -unit.lanes
+        (unit for unit in units if unit.fragments is not None),
+        key=lambda unit: (unit.lanes, unit.n),
+        reverse=True,
     )
     rows = _Rows.of()
     change = _Pass(function, known, rows)

@@ -74,14 +74,14 @@ def test_all_words_of_kernels_are_names_of_programs_or_reserved(
                 words = set(_WORD.findall(re.sub(r'"[^"]*"', "", kernels)))
                 words -= given | {launch.symbol for launch in source.launches}
                 unknown |= {word for word in words if not word.startswith("__")}
-    assert unknown <= RESERVED
+    assert {word for word in unknown if identifier(word) == word} <= RESERVED
 
 
 def test_reserved_words_get_a_number_and_macros_a_letter() -> None:
     names = Identifiers()
     for name in ("exp", "expf", "fabs", "left", "free", "copy_ahead", "class"):
         assert names.fresh(name) == f"{name}_1"
-    for name in ("NULL", "M_PIf", "INT_MAX", "cudaStreamLegacy", "1st", "_x"):
+    for name in ("NULL", "M_PIf", "INT_MAX", "cudaStreamLegacy", "wgmma_m64n8k8_tf32", "1st", "_x"):
         assert names.fresh(name) == f"v_{name}"
     assert all(names.fresh(name) == name for name in ("A", "B_cache", "C1", "x", "cuda"))
 

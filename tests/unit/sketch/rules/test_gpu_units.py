@@ -19,7 +19,7 @@ from sketch.rules.unit_fit import unit_of
 from sketch.rules.warp_fit import WarpFit, warp_fit
 from sketch.schedule.loop import LoopRole
 from sketch.schedule.sketch import Sketch
-from sketch.schedule.steps import Tensorize
+from sketch.schedule.steps import SplitReduce, Tensorize
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.units import units_of
 from tests.support.units import HALVES, SINGLES, int_product, int_window, on_units
@@ -78,7 +78,7 @@ def test_float32_that_is_rounded_is_multiplied_in_tf32() -> None:
         unit_of(s, units_of(H200)) for s in on_units(int_product(256, 128, 512, SINGLES), H200)
     ]
     assert {unit and unit.name for unit in units} == {
-        "mma.m16n8k8.tf32", "wgmma.m64n256k8.tf32", "wgmma.m64n128k8.tf32",
+        "mma.m16n8k8.tf32", "wgmma.m64n256k8.tf32", "wgmma.m64n128k8.tf32", "wgmma.m64n56k8.tf32",
     }  # fmt: skip
 
 
@@ -98,7 +98,8 @@ def test_plain_sketches_are_offered_beside() -> None:
     assert tensor and len(generate(dag, H200)) > len(tensor)
     units = [unit_of(sketch, units_of(H200)) for sketch in tensor]
     assert {unit and unit.name for unit in units} == {
-        "mma.m16n8k16.bf16", "wgmma.m64n256k16.bf16", "wgmma.m64n128k16.bf16",
+        "mma.m16n8k16.bf16", "wgmma.m64n256k16.bf16", "wgmma.m64n64k16.bf16",
+        "wgmma.m64n128k16.bf16",
     }  # fmt: skip
 
 
@@ -134,10 +135,30 @@ def group_units(dag: ComputeDAG) -> list[str]:
 
 
 def test_units_of_four_warps_compute_little_that_nobody_wants() -> None:
-    assert group_units(int_product(512, 96, 512, HALVES)) == [
-        "wgmma.m64n32k16.bf16", "wgmma.m64n256k16.bf16",
-    ]  # fmt: skip
-    assert group_units(int_product(8, 24, 512, HALVES)) == []
+    assert widths(4096, 96, 512)[:2] == [96, 32]
+    assert widths(4096, 1000, 512)[:2] == [200, 72]
+    assert widths(8, 8, 512) == []
+
+
+def widths(m: int, n: int, k: int) -> list[int]:
+    """The columns of the units of four warps that are offered for a product."""
+    names = group_units(int_product(m, n, k, HALVES))
+    return [unit.n for name in names for unit in units_of(H200) if unit.name == name]
+
+
+def test_narrower_units_give_each_processor_a_tile() -> None:
+    """Of 8192 rows half the widest does, of 512 those of 64 columns have 96 tiles only."""
+    assert widths(8192, 8192, 8192) == [256, 128]
+    assert widths(512, 768, 768)[:2] == [256, 48]
+
+
+def test_sums_in_parts_are_on_units_of_four_warps_too() -> None:
+    found = [
+        sketch
+        for sketch in on_units(int_product(64, 96, 4096, HALVES), H200)
+        if any(isinstance(step, SplitReduce) for step in sketch.steps)
+    ]
+    assert any(unit.reads_shared for s in found if (unit := unit_of(s, units_of(H200))) is not None)
 
 
 @pytest.mark.parametrize("constant", [True, False])
