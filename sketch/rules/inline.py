@@ -9,7 +9,7 @@ from sketch.analysis.access import has_elementary_call, is_ordered_access, needs
 from sketch.analysis.contraction import contraction_of
 from sketch.analysis.expr_size import inlined_size
 from sketch.analysis.selecting import selecting_axes
-from sketch.lang.expr import Load
+from sketch.lang.expr import Axis, Const, Load
 from sketch.lang.tensor import Compute
 from sketch.rules.patterns import MOST_READS, hosts_reduction, is_made_of_product, is_output
 from sketch.rules.rule import State, Verdict
@@ -82,11 +82,13 @@ def _is_between(state: State, stage: StagePlan) -> bool:
 
 def _is_read_by_unit(state: State, stage: StagePlan) -> bool:
     """Whether a tensor unit computes the one product that reads the stage, as its first operand,
-    and would not know one that computes what the stage does, such as zeros around an image.
+    and would not know one that computes what the stage does, such as zeros around an image, or
+    reads what it does, such as the pixels of several lines.
     """
     op, program = stage.op, state.program
-    consumers = program.consumers(op)
-    if len(consumers) != 1 or isinstance(op.bodies[0], Load):
+    consumers, body = program.consumers(op), op.bodies[0]
+    turned = isinstance(body, Load) and all(isinstance(i, Axis | Const) for i in body.indices)
+    if len(consumers) != 1 or turned:
         return False
     product = contraction_of(consumers[0].op)
     if product is None or product.lhs.load.tensor.op is not op:

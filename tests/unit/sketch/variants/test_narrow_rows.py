@@ -45,6 +45,17 @@ def test_units_read_a_copy_and_compute_the_same(form, types, rng: np.random.Gene
         np.testing.assert_array_equal(found["C"].reshape(expected.shape), expected)
 
 
+@pytest.mark.parametrize("taps", [1, 3])
+def test_the_copy_is_never_computed_inside_a_unit(taps: int) -> None:
+    """Whose rows would be no rows of memory any more."""
+    other = narrow_implicit_gemm(int_window(7, 8, 18, taps))
+    assert other is not None
+    sketches = on_units(other, TILES)
+    assert sketches
+    for sketch in sketches:
+        assert any(plan.op.name == "C.rows" for plan in sketch.program.stages)
+
+
 def test_zeros_around_an_image_are_not_copied_for_each_tap(rng: np.random.Generator) -> None:
     dag = int_window(16, 64, 16, 3)
     padded = narrow_zero_padded(dag)
