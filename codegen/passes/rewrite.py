@@ -209,7 +209,7 @@ def without_loops(nodes: Nodes, values: Values) -> Nodes:
             new += without_loops(node.body, values)
         else:
             new.append(map_body(node, lambda body: without_loops(body, values)))
-    return tuple(new)
+    return reused(new, nodes)
 
 
 def _substitute_node(node: Node, values: Values) -> Node:

@@ -8,14 +8,17 @@ for k in 0..9: acc[0] += x[k]
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+from typing import TypeGuard
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range, narrowed
-from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute, with_body
+from codegen.passes.rewrite import Nodes, map_body, map_expr, substitute, with_body, without_loops
 from sketch.lang.expr import Binary, Const, Expr, Reducer, Select
 from sketch.lang.operator_names import COMPARISON
 from sketch.lang.rewrite import reused
 from sketch.nest.intervals import affine_of, predicates_of
 from sketch.nest.loopnest import Allocate, Branch, Case, Loop, LoopNest, Node, Predicate, Store
+from sketch.nest.walk import walk, walk_value
 
 
 def simplify(nest: LoopNest) -> LoopNest:
@@ -25,6 +28,17 @@ def simplify(nest: LoopNest) -> LoopNest:
 
 def simplify_nodes(nodes: Nodes, ranges: Ranges) -> Nodes:
     """Simplify a sequence inside loops whose variables have ``ranges``."""
+    once = {node.var: constant(0) for node in walk(nodes) if _runs_once(node)}
+    if once:  # of all such loops together: one substitution
+        nodes = without_loops(substitute(nodes, once), once)
+    return _simplify(nodes, ranges)
+
+
+def _runs_once(node: Node) -> TypeGuard[Loop]:
+    return isinstance(node, Loop) and bool(node.extent == 1) and not node.clip
+
+
+def _simplify(nodes: Nodes, ranges: Ranges) -> Nodes:
     new: list[Node] = []
     for node in nodes:
         new.extend(_simplify_node(node, ranges))
@@ -36,26 +50,13 @@ def _simplify_node(node: Node, ranges: Ranges) -> Nodes:
         case Store():
             return _simplify_store(node, ranges)
         case Loop():
-            return _simplify_loop(node, ranges)
+            return _simplify_trips(node, ranges)
         case Allocate():
-            new = map_body(node, lambda body: simplify_nodes(body, ranges))
+            new = map_body(node, lambda body: _simplify(body, ranges))
             assert isinstance(new, Allocate)
             return (new,) if new.body else ()
         case Branch():
             return _simplify_branch(node, ranges)
-
-
-def _simplify_loop(loop: Loop, ranges: Ranges) -> Nodes:
-    if _runs_once(loop):
-        values, body = {loop.var: constant(0)}, loop.body
-        while len(body) == 1 and isinstance(inner := body[0], Loop) and _runs_once(inner):
-            values[inner.var], body = constant(0), inner.body
-        return simplify_nodes(substitute(body, values), ranges)
-    return _simplify_trips(loop, ranges)
-
-
-def _runs_once(loop: Loop) -> bool:
-    return bool(loop.extent == 1) and not loop.clip
 
 
 def _simplify_trips(loop: Loop, ranges: Ranges) -> Nodes:
@@ -67,11 +68,12 @@ def _simplify_trips(loop: Loop, ranges: Ranges) -> Nodes:
             return ()
         if verdict is None:
             clip.append(predicate)
-    body = simplify_nodes(loop.body, inner)
+    body = _simplify(loop.body, inner)
     if not body:
         return ()
     if len(clip) != len(loop.clip):
-        return _simplify_loop(replace(loop, clip=tuple(clip), body=body), ranges)
+        loop = replace(loop, clip=tuple(clip), body=body)
+        return simplify_nodes((loop,), ranges)  # perhaps it runs once
     return (loop,) if body is loop.body else (with_body(loop, body),)
 
 
@@ -82,7 +84,7 @@ def _simplify_branch(node: Branch, ranges: Ranges) -> Nodes:
         start, end = max(low, case.low), min(high, case.high)
         if start > end:
             continue
-        body = simplify_nodes(case.body, narrowed(ranges, node.index, start, end))
+        body = _simplify(case.body, narrowed(ranges, node.index, start, end))
         cases.append(Case(start, end, body))
     if len(cases) == 1:
         return cases[0].body
@@ -125,6 +127,8 @@ def _is_identity(reducer: Reducer, expr: Expr) -> bool:
 
 def _fold_selects(expr: Expr, ranges: Ranges) -> Expr:
     """Take the branch of selects whose condition is the same everywhere."""
+    if not _has_selects(expr):
+        return expr
 
     def leaf(node: Expr) -> Expr:
         return node
@@ -138,6 +142,11 @@ def _fold_selects(expr: Expr, ranges: Ranges) -> Expr:
         return node
 
     return map_expr(expr, leaf, fold)
+
+
+@lru_cache(maxsize=1024)  # values stay as they are in most passes
+def _has_selects(expr: Expr) -> bool:
+    return any(isinstance(node, Select) for node in walk_value(expr))
 
 
 def _truth(condition: Expr, ranges: Ranges) -> bool | None:

@@ -106,16 +106,15 @@ def walk(node: Expr) -> Iterator[Expr]:
 
 def children(node: Expr) -> Sequence[Expr]:
     """The direct operands of a node, in order."""
-    match node:
-        case Binary(_, lhs, rhs, _):
-            return (lhs, rhs)
-        case Unary(_, operand, _) | Cast(operand, _):
-            return (operand,)
-        case Select(condition, then, otherwise):
-            return (condition, then, otherwise)
-        case Load(_, indices):
-            return indices
-        case Reduce(_, sources, _):
-            return sources
-        case _:
-            return ()
+    operands = _OPERANDS.get(type(node))
+    return () if operands is None else operands(node)
+
+
+_OPERANDS: Final[Mapping[type[Expr], Callable[[Any], Sequence[Expr]]]] = {
+    Binary: lambda n: (n.lhs, n.rhs),
+    Unary: lambda n: (n.operand,),
+    Cast: lambda n: (n.operand,),
+    Select: lambda n: (n.condition, n.then, n.otherwise),
+    Load: lambda n: n.indices,
+    Reduce: lambda n: n.sources,
+}

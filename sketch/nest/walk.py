@@ -7,6 +7,7 @@ leaving a node.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from sketch.lang.expr import Expr
@@ -41,13 +42,11 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
 
 def bodies(node: Node) -> tuple[tuple[Node, ...], ...]:
     """What a node contains: the body of a loop or an allocation, those of a branch's cases."""
-    match node:
-        case Loop() | Allocate():
-            return (node.body,)
-        case Branch():
-            return tuple(case.body for case in node.cases)
-        case Store():
-            return ()
+    if isinstance(node, Store):
+        return ()
+    if isinstance(node, Branch):
+        return tuple([case.body for case in node.cases])
+    return (node.body,)
 
 
 def stores_within(
@@ -91,7 +90,9 @@ def walk_value(value: Expr) -> Iterator[Expr]:
             continue
         seen.add(id(node))
         yield node
-        pending.extend(reversed(value_operands(node)))
+        operands = value_operands(node)
+        if operands:
+            pending.extend(reversed(operands))
 
 
 def value_operands(node: Expr) -> Sequence[Expr]:
@@ -106,13 +107,11 @@ def buffer_loads(value: Expr) -> Iterator[BufferLoad]:
     return (node for node in walk_value(value) if isinstance(node, BufferLoad))
 
 
-def store_loads(store: Store) -> Iterator[BufferLoad]:
+@lru_cache(maxsize=1024)  # every pass asks, and most statements stay as they are in most passes
+def store_loads(store: Store) -> tuple[BufferLoad, ...]:
     """All loads of a statement: in its values and in quasi-affine target indices."""
-    for value in store.values:
-        yield from buffer_loads(value)
-    for index in store.indices:
-        if isinstance(index, Quasi):
-            yield from buffer_loads(index.expr)
+    quasi = [index.expr for index in store.indices if isinstance(index, Quasi)]
+    return tuple([load for value in (*store.values, *quasi) for load in buffer_loads(value)])
 
 
 def accesses(store: Store) -> Iterator[tuple[Buffer, tuple[Index, ...]]]:
