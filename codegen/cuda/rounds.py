@@ -83,6 +83,6 @@ def unrolling(rounds: int, fills: Sequence[Cooperative]) -> str:
     nodes = [node for fill in fills for node in fill.body]
     if any(isinstance(node, For) for node in nodes):
         return "#pragma unroll 1"
-    loads = [len(list(store_loads(node))) for node in nodes if isinstance(node, Store)]
+    loads = [len(store_loads(node)) for node in nodes if isinstance(node, Store)]
     most = max(1, _MOST_ROUNDS // max([1, *loads]))
     return "#pragma unroll" if rounds <= most else f"#pragma unroll {min(most, _ROUNDS)}"

@@ -104,12 +104,12 @@ class TileStatements:
 
     def _fill(self, loops: tuple[Loop, ...], store: Store) -> None:
         number = self._number(store.targets[0], store.indices)
-        found = next(store_loads(store), None)
-        if found is None:
+        found = store_loads(store)
+        if not found:
             self.writer.declare(_ZERO, "void {}(i8)")
             self.writer.statement(f"call void @{_ZERO}(i8 {number})")
             return
-        self._load(number, found, loops[0], loops)
+        self._load(number, found[0], loops[0], loops)
 
     def _store(self, loops: tuple[Loop, ...], store: Store) -> None:
         (value,) = store_loads(store)

@@ -144,7 +144,7 @@ def _fold_selects(expr: Expr, ranges: Ranges) -> Expr:
     return map_expr(expr, leaf, fold)
 
 
-@lru_cache(maxsize=1024)  # values stay as they are in most passes
+@lru_cache(maxsize=256)  # values stay as they are in most passes
 def _has_selects(expr: Expr) -> bool:
     return any(isinstance(node, Select) for node in walk_value(expr))
 

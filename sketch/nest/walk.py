@@ -107,7 +107,7 @@ def buffer_loads(value: Expr) -> Iterator[BufferLoad]:
     return (node for node in walk_value(value) if isinstance(node, BufferLoad))
 
 
-@lru_cache(maxsize=1024)  # every pass asks, and most statements stay as they are in most passes
+@lru_cache(maxsize=256)  # every pass asks, and most statements stay as they are in most passes
 def store_loads(store: Store) -> tuple[BufferLoad, ...]:
     """All loads of a statement: in its values and in quasi-affine target indices."""
     quasi = [index.expr for index in store.indices if isinstance(index, Quasi)]

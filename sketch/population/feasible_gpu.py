@@ -198,7 +198,7 @@ def instructions_of(root: Node) -> Num:
     """
     total: Num = 0
     for store, loops in stores((root,)):
-        copies: Num = 1 + len(store.predicates) + len(list(store_loads(store)))
+        copies: Num = 1 + len(store.predicates) + len(store_loads(store))
         if taps_are_tested(store, {loop.var for loop in loops if loop.axis_kind == "reduce"}):
             copies = copies + _TESTED_INSTRUCTIONS
         for loop in loops:

@@ -60,8 +60,8 @@ def _unrolled(loop: Loop) -> bool:
 
 def _apart(store: Store) -> set[LoopVar]:
     """The variables that tell apart what all operands are, which are shared tiles."""
-    loads = list(store_loads(store)) if store.reducer is not None else []
-    loads = [load for load in loads if load.buffer.scope is not Scope.LOCAL]
+    reads = () if store.reducer is None else store_loads(store)
+    loads = [load for load in reads if load.buffer.scope is not Scope.LOCAL]
     if len(loads) < 2 or any(load.buffer.scope is not Scope.SHARED for load in loads):
         return set()
     used = [set[LoopVar]().union(*map(index_variables, load.indices)) for load in loads]
