@@ -170,7 +170,7 @@ class LearnerOptions:
     """
 
     foreign: float = 0.05
-    growth: float = 0.15
+    growth: float = 0.3
     defer: int = 256
     draft: bool = True
 
