@@ -355,9 +355,10 @@ class _Blocked:
         hidden = moving - {loop.var for loop in loops}
         guards = tuple(p for p in store.predicates if not variables(p.index) & hidden)
         outer = tuple(p for p in guards if not variables(p.index) & moving)
+        needs = tuple(need for need in store.needs if need.own)  # a sum of zeros is one
         nodes = (
             *fill(part, reducer.identity, loops, outer, store.stage, "first"),
             *body(part),
-            *fill(cells, part.loads(), loops, guards, store.stage, "sum", reducer),
+            *fill(cells, part.loads(), loops, guards, store.stage, "sum", reducer, needs),
         )
         return allocated(part, nodes)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from math import gcd, lcm
 from typing import NamedTuple
 
-from codegen.passes.affine import loop_range
+from codegen.passes.affine import Ranges, loop_range
 from codegen.passes.rewrite import Nodes, map_body
 from sketch.lang.affine import UNBOUNDED, bounds
 from sketch.lang.mask import Mask
@@ -77,27 +77,28 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """A statement, the loops around it, and its need of the mask."""
+    """A statement, the loops around it, and its need of the mask.
+
+    ``ranges``: of all variables of the nest; what is combined may name those of its terms.
+    """
 
     store: Store
     loops: tuple[Loop, ...]
     need: Need | None
+    ranges: Ranges
 
     def parts(self, var: LoopVar) -> tuple[_Part, ...]:
         """The places, where the loop of ``var`` and those around it are fixed."""
         assert self.need is not None
         depth = [loop.var for loop in self.loops].index(var) + 1
         strides = {loop.var: int(loop.stride) for loop in self.loops[:depth]}
-        inner = {loop.var: loop_range(loop) for loop in self.loops[depth:]}
-        return tuple(_part(place, strides, inner) for place in self.need.places)
+        return tuple(_part(place, strides, self.ranges) for place in self.need.places)
 
 
-def _part(
-    place: Affine, strides: dict[LoopVar, int], inner: dict[LoopVar, tuple[int, int]]
-) -> _Part:
+def _part(place: Affine, strides: dict[LoopVar, int], ranges: Ranges) -> _Part:
     fixed = tuple(term for term in place.terms if term[0] in strides)
     rest = tuple(term for term in place.terms if term[0] not in strides)
-    low, high = bounds(place.const, rest, inner.__getitem__)
+    low, high = bounds(place.const, rest, ranges.__getitem__)
     return _Part(Affine(fixed), low, high, gcd(*(c * strides[var] for var, c in fixed)))
 
 
@@ -106,8 +107,10 @@ class _Pass:
 
     def __init__(self, nest: LoopNest, mask: Mask) -> None:
         self._mask = mask
+        loops_inside = (node for node in walk(nest.roots) if isinstance(node, Loop))
+        ranges = {loop.var: loop_range(loop) for loop in loops_inside}
         self._sites = [
-            _Site(store, loops, next((n for n in store.needs if n.mask is mask), None))
+            _Site(store, loops, next((n for n in store.needs if n.mask is mask), None), ranges)
             for store, loops in stores(nest.roots)
         ]
         self._read: dict[Buffer, _Reach | None] = {}

@@ -18,6 +18,7 @@ from sketch.nest.loopnest import (
     Loop,
     LoopKind,
     LoopVar,
+    Need,
     Node,
     Predicate,
     Scope,
@@ -86,6 +87,7 @@ def fill(
     stage: Compute | None,
     suffix: str,
     reducer: Reducer | None = None,
+    needs: tuple[Need, ...] = (),
 ) -> tuple[Node, ...]:
     """``cells = values`` (or the reducer's combine with them) in fresh copies of ``loops``.
 
@@ -99,9 +101,11 @@ def fill(
         stage: what the statements are a part of.
         suffix: of the loops' names.
         reducer: combines with what is there; None: overwrites, one nest for each buffer.
+        needs: of what is combined.
     """
     if reducer is not None:
-        statements = [Store(cells.buffers, cells.indices, tuple(values), reducer, guards, stage)]
+        total = Store(cells.buffers, cells.indices, tuple(values), reducer, guards, stage, needs)
+        statements = [total]
     else:
         statements = [
             Store((buffer,), cells.indices, (value,), None, guards, stage)

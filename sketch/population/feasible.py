@@ -13,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sketch.analysis.access import affine_index, stage_loads
 from sketch.lang.dtypes import size_of
 from sketch.lower.lower import lower_by_root
 from sketch.nest.lanes import in_tile_registers, store_bytes
-from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Num, Scope
+from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Num, Scope, Store
 from sketch.nest.walk import stores, walk
 from sketch.population.blocks_gpu import Flags, fills_gpu
 from sketch.population.draw_gpu import Ints, draw_blocks
@@ -103,7 +104,7 @@ def feasible_on_cpu(nest: LoopNest, target: Target) -> Flags:
             continue
         # no tile is smaller than a point: many results at once may spill
         fits = fits & ((accumulators + tile.vectors + 1 <= target.registers) | _is_point(loops))
-        if store.targets[0].scope is Scope.LOCAL:
+        if store.targets[0].scope is Scope.LOCAL and not _is_of_lanes(store, loops):
             large = _largest(tile, len(store.targets), target)
             fits = fits & (_enough_accumulators(tile, loops, target) | large)
     return fits & (_local_bytes(nest) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
@@ -115,6 +116,18 @@ def _is_point(loops: tuple[Loop, ...]) -> Flags:
         if loop.kind is LoopKind.UNROLLED:
             copies = copies * loop.extent
     return copies == 1
+
+
+def _is_of_lanes(store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether lanes hold parts of a result, each of its own terms, or the lanes of one are added:
+    a rule says of how many results.
+    """
+    lane = next((loop.var.axis for loop in loops if loop.kind is LoopKind.VECTORIZED), None)
+    if store.stage is None or lane is None:
+        return store.stage is not None
+    reduced = set(store.stage.reduce_axes)
+    forms = (affine_index(i) for load in stage_loads(store.stage) for i in load.indices)
+    return any(lane in form[0] and reduced & form[0].keys() for form in forms if form is not None)
 
 
 def _enough_accumulators(tile: RegisterTile, loops: tuple[Loop, ...], target: Target) -> Flags:

@@ -2,7 +2,7 @@
 
     parallel blocks of rows
       scores                tiled as a matrix product
-      for each row: maximum, powers, sum, weights
+      for a few rows at a time: maximum, powers, sum, weights
       product of the weights with the values, tiled
 
 so that what lies between two products is as large as a block and stays in a thread's own cache.
@@ -17,20 +17,26 @@ from typing import ClassVar, Final, TypeGuard
 from sketch.analysis.access import needs_tiling, stage_loads
 from sketch.lang.expr import Axis, Expr
 from sketch.lang.tensor import Compute
+from sketch.nest.lanes import lane_bytes
 from sketch.nest.loopnest import LoopKind
+from sketch.rules.locations import standing_axes
 from sketch.rules.packing import packing_choices
-from sketch.rules.patterns import is_made_of_product, is_output, vector_axis
+from sketch.rules.patterns import is_made_of_product, is_output, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import CACHE_TILE, REGISTER_TILE, Tiling, tiled_producer
 from sketch.rules.unit_fit import Fit, fits_of
 from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, StagePlan, root_host
-from sketch.schedule.steps import ComputeAt, Tensorize
+from sketch.schedule.stage import StageId
+from sketch.schedule.steps import Annotate, ComputeAt, Reorder, Split, Tensorize
 from sketch.target.units import units_of
 
 # Rows for each thread: with fewer, blocks would be too small to use what they read again.
 _LEAST_ROWS: Final = 64
+# Rows of which stages are computed at a time: while a sum or a maximum of one waits for its last
+# term, the others go on.
+_TOGETHER: Final = (4, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,10 @@ class ComputeInChain:
                     states += packing_choices(tiling.apply(), product.id, tiling.panel())
             return tuple(states)
         row = _row_host(program, stage, host)
-        place = (host.id, block) if row is None else (row.id, _row_loop(row))
-        return (schedule_simply(state.then(ComputeAt(name, *place)), name),)
+        if row is None:
+            return (_in_rows(state.then(ComputeAt(name, host.id, block)), name),)
+        attached = schedule_simply(state.then(ComputeAt(name, row.id, _row_loop(row))), name)
+        return (_rows_inside(attached, name, row),)
 
 
 def _units(state: State, product: StagePlan) -> tuple[Fit | None, ...]:
@@ -116,6 +124,58 @@ def _units(state: State, product: StagePlan) -> tuple[Fit | None, ...]:
     if unit and any(isinstance(step, Tensorize) for step in state.steps):
         return tuple(unit)
     return (None, *unit)
+
+
+def _in_rows(state: State, name: StageId) -> State:
+    """``for i, for j``  ->  ``for i.0, for j.0, unrolled i.1, vector j.1``, rows i, where there are
+    enough of them; else one row after the other.
+    """
+    stage, op = state.program.stage(name), state.program.stage(name).op
+    rows, vector = _rows(stage), vector_axis(op)
+    if op.reduce is not None or not rows or vector is None:
+        return schedule_simply(state, name)
+    # What is read and what is written of them shares the first cache with what comes next.
+    room = state.target.l1_bytes // (4 * lane_bytes(op) * vector.extent)
+    together = next((n for n in _TOGETHER if n <= min(room, rows[-1].extent)), 1)
+    if together == 1 or vector in standing_axes(state.program, stage):
+        return schedule_simply(state, name)
+    inside, lane = stage.loop(rows[-1], 1), stage.loop(vector, 1)
+    around = (*(stage.loop(axis) for axis in rows), stage.loop(vector))
+    return state.then(
+        Split(name, stage.axis(rows[-1]), (together,)),
+        Split(name, stage.axis(vector), (lanes_for(vector, op, state.target),)),
+        Reorder(name, (*around, inside, lane)),
+        Annotate(name, inside, LoopKind.UNROLLED.value),
+        Annotate(name, lane, LoopKind.VECTORIZED.value),
+    ).done([name])
+
+
+def _rows_inside(state: State, name: StageId, host: StagePlan) -> State:
+    """The loops of rows unrolled, and inside those that walk along them; where ``host`` has some
+    rows at a time, and the stage as many rows.
+    """
+    stage = state.program.stage(name)
+    rows = _rows(stage)
+    split = LoopKind.UNROLLED in host.kinds.values()
+    if not split or prod(a.extent for a in rows) != prod(a.extent for a in _rows(host)):
+        return state
+    own = [stage.loop(axis) for axis in rows]
+    loops = [loop for loop in stage.loops() if loop not in own]
+    loops = [*loops[:-1], *own, loops[-1]] if _is_vectorized(stage) else [*own, *loops]
+    return state.then(
+        Reorder(name, tuple(loops)),
+        *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in own),
+    )
+
+
+def _rows(stage: StagePlan) -> list[Axis]:
+    """Its axes but for that of the vectors, if it has any."""
+    vector = vector_axis(stage.op) if not stage.order or _is_vectorized(stage) else None
+    return [axis for axis in stage.op.axes if axis is not vector]
+
+
+def _is_vectorized(stage: StagePlan) -> bool:
+    return stage.kinds.get(stage.loops()[-1]) is LoopKind.VECTORIZED
 
 
 def _block_axes(state: State, product: StagePlan) -> frozenset[Axis]:
@@ -190,4 +250,5 @@ def _row_host(program: Program, stage: StagePlan, host: StagePlan) -> StagePlan 
 def _row_loop(row: StagePlan) -> LoopId:
     """The innermost loop around those of the vector axis."""
     vector = vector_axis(row.op)
-    return [loop for loop in row.loops() if row.loop_axis(loop) is not vector][-1]
+    serial = [loop for loop in row.loops() if loop not in row.kinds]
+    return [loop for loop in serial if row.loop_axis(loop) is not vector][-1]

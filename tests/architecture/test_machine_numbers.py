@@ -285,7 +285,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_MOST_GROWTH": "time of set-up",
     },
     "sketch/population/tape.py": {"_NEUTRAL": "arithmetic"},
-    "sketch/rules/chains.py": {"_LEAST_ROWS": "search: what is worth blocks"},
+    "sketch/rules/chains.py": {"_LEAST_ROWS": "search: worth blocks", "_TOGETHER": "search: rows"},
     "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
     "sketch/rules/generate.py": {
         "MAX_SKETCHES": "search",

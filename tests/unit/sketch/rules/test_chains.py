@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,8 @@ from sketch.lang.expr import Axis, Expr, cast
 from sketch.lang.functions import maximum
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower.lower import lower
+from sketch.nest.loopnest import LoopKind
+from sketch.nest.walk import stores
 from sketch.operators.broadcast import add
 from sketch.operators.einsum import einsum
 from sketch.operators.matmul import matmul
@@ -137,3 +142,22 @@ def test_statistics_of_columns_keep_rows_from_being_cut_into_blocks() -> None:
 def test_a_few_rows_are_not_cut_into_blocks() -> None:
     dag = perceptron(8, 16, 32, 32)
     assert all(workspaces(dag, sketch) for sketch in generate(dag, ONE))
+
+
+@pytest.mark.parametrize(("room", "together"), [(9, 4), (3, 2), (1, 1)])
+def test_rows_that_fit_the_first_cache_are_computed_together(room: int, together: int) -> None:
+    """What is read and what is written of them takes half of it."""
+    dag = attention(64, 32, 2, 8)
+    for sketch in generate(dag, replace(ONE, l1_bytes=room * 4 * 4 * 32)):
+        plans = {plan.op.name: plan for plan in sketch.program.stages}
+        host, trips = plans["softmax"], {}
+        for store, loops in stores(lower(sketch, sample(sketch, 1, _rng()).row(0)).roots):
+            unrolled = [int(n.extent) for n in loops if n.kind is LoopKind.UNROLLED]
+            trips[store.stage_name] = prod(unrolled)
+        assert len(host.loops()) == 5 + (together > 1)
+        for name in ("softmax.max.rf", "softmax.max", "softmax.exp", "softmax.sum.rf", "softmax"):
+            assert trips[name] == together, name
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
