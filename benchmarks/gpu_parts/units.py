@@ -1,4 +1,6 @@
-"""Square products on tensor units against cuBLAS: of bfloat16, summed in float32, and of bytes."""
+"""Square products on tensor units against cuBLAS: of bfloat16 and of float32 rounded to tf32, in
+float32, and of bytes.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import cast
 from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.operators.factors import TF32, factor
 from sketch.target.target import Target
 from sketch.target.units import units_of
 
@@ -24,7 +27,8 @@ _SMALL: Final = 64
 
 
 class UnitCase(NamedTuple):
-    """A product: its types, its size, and the least ratio of the rival's time and ours, on cards
+    """A product: the types of its elements, of what they are multiplied and summed as (or tf32) and
+    of its result, its size, and the least ratio of the rival's time and ours, on cards
     where single warps multiply, and where four warps together do, which alone reach the whole rate.
     """
 
@@ -43,6 +47,7 @@ class UnitCase(NamedTuple):
 
 CASES: Final[Mapping[str, UnitCase]] = {
     "bf16": UnitCase("bfloat16", "float32", "bfloat16", 8192, 0.55, 0.8),
+    "tf32": UnitCase("float32", TF32, "float32", 8192, 0.0, 0.0),
     "int8": UnitCase("int8", "int32", "int32", 8192, 0.5, 0.5),
 }
 
@@ -52,12 +57,13 @@ def product(case: UnitCase, size: int) -> ComputeDAG:
     lhs = placeholder((size, size), case.operand, name="A")
     rhs = placeholder((size, size), case.operand, name="B", constant=True)
     r = reduce_axis(size, "r")
+    whole = case.result in (case.sums, "float32")
     sums = compute(
         (size, size),
-        lambda i, j: reducers.sum(cast(lhs[i, r], case.sums) * cast(rhs[r, j], case.sums), r),
-        name="C" if case.result == case.sums else "sums",
+        lambda i, j: reducers.sum(factor(lhs[i, r], case.sums) * factor(rhs[r, j], case.sums), r),
+        name="C" if whole else "sums",
     )
-    if case.result == case.sums:
+    if whole:
         return ComputeDAG([sums])
     return ComputeDAG([compute((size, size), lambda i, j: cast(sums[i, j], case.result), name="C")])
 
@@ -78,9 +84,15 @@ def cublas(case: UnitCase, size: int, device: Device) -> Rival:
             for _ in range(2)
         )
         return TorchGraph(torch, name, lambda: torch._int_mm(one, other))
-    one, other = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    dtype = getattr(torch, case.operand)
+    one, other = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     out = torch.empty_like(one)
-    return TorchGraph(torch, name, lambda: torch.mm(one, other, out=out))
+    kept = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = case.sums == TF32
+    try:  # the graph keeps what is chosen now
+        return TorchGraph(torch, name, lambda: torch.mm(one, other, out=out))
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = kept
 
 
 def run(bench: Bench) -> Iterator[Row]:

@@ -160,9 +160,19 @@ def _reads_whole_rows(program: Program, op: Compute, fit: WarpFit) -> bool:
         (walking,) = (op.axes[n] for n in (fit.rows, fit.columns) if op.axes[n] in side.axes)
         last = tensor in packed or dim == tensor.ndim - 1
         others = side.forms[dim][0].keys() - {fit.terms}
-        if not last or side.plain_dim(walking) is None or others & set(op.reduce_axes):
+        if not last or not _walks_alone(side, walking) or others & set(op.reduce_axes):
             return False
     return True
+
+
+def _walks_alone(side: Multiplicand, axis: Axis) -> bool:
+    """Whether rows along an axis are rows of the tensor one after another, from one that is the
+    same for a whole tile: of a window, one of the tile's tap.
+    """
+    dim = _dim(side, axis)
+    return dim is not None and all(
+        other is axis or other.kind == "reduce" for other in side.forms[dim][0]
+    )
 
 
 def packed_operands(program: Program, op: Compute, fit: WarpFit) -> dict[Tensor, int]:

@@ -177,6 +177,8 @@ CASES: Mapping[str, Callable[[], ComputeDAG]] = {
     "groups of tf32": lambda: int_product(130, 72, 226, SINGLES),
     "groups of tf32 rectified": lambda: rectified_singles(100, 66, 40),
     "groups of tf32 pixels": lambda: pixels(9, 40, 64, SINGLES),
+    "groups of a window": lambda: window(24, 32, 16, 3, 1),
+    "groups framed": lambda: framed(20, 40, 24, HALVES),
     "groups in parts": lambda: int_product(64, 40, 768, HALVES),
     "groups in parts of tf32": lambda: rectified_singles(50, 40, 576),
     "groups of pixels": lambda: pixels(9, 64, 64, HALVES),

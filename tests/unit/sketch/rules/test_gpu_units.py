@@ -22,6 +22,7 @@ from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import SplitReduce, Tensorize
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.units import units_of
+from sketch.variants.zero_padded import zero_padded
 from tests.support.units import HALVES, SINGLES, int_product, int_window, on_units
 from tests.support.workloads import matmul_dag
 
@@ -173,6 +174,28 @@ def test_units_of_four_warps_read_rows_of_terms(constant: bool) -> None:
         cast(lhs[i, r], "float32") * cast(weights[r, j], "float32"), r
     )
     assert bool(group_units(ComputeDAG([compute((256, 256), body)]))) is constant
+
+
+def test_windows_are_on_units_of_four_warps_where_rows_follow_each_other() -> None:
+    """Of a stride of 2 a tile has every second row of its image."""
+    framed = zero_padded(int_window(40, 32, 16, 3, HALVES))
+    assert framed is not None
+    assert bool(group_units(framed))
+    assert bool(group_units(row_of_windows(1)))
+    assert not group_units(row_of_windows(2))
+
+
+def row_of_windows(stride: int) -> ComputeDAG:
+    """Sums over two pixels of one row."""
+    data = placeholder((80, 32), "int8", name="A")
+    weight = placeholder((2, 32, 16), "int8", name="B", constant=True)
+    q, c = reduce_axis(2, "q"), reduce_axis(32, "c")
+
+    def body(w, o):
+        pixel, factor = data[w * stride + q, c], weight[q, c, o]
+        return reducers.sum(cast(pixel, "int32") * cast(factor, "int32"), (q, c))
+
+    return ComputeDAG([compute((39, 16), body, name="C")])
 
 
 @pytest.mark.parametrize("types", [HALVES, SINGLES, ("float16", "float16"), ("uint8", "int8")])
