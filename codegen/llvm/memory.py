@@ -297,6 +297,10 @@ class Memory:
 
     def _gather(self, dtype: str, width: int, address: Address, pointer: str, guard: Guard) -> str:
         scalar = MEMORY_TYPES[dtype]
+        always = guard.condition is None and guard.mask is None
+        narrow = size_of(dtype) < size_of("int32")  # processors gather no such elements
+        if always and narrow and address.offsets is None:
+            return self._lane_by_lane(scalar, width, address, pointer)
         kind, mask = vector_type(scalar, width), vector_type("i1", width)
         pointers = self._pointers(width, address, pointer)
         name = f"llvm.masked.gather.{suffix(scalar, width)}.v{width}p0"
@@ -305,6 +309,17 @@ class Memory:
             f"call {kind} @{name}(<{width} x ptr> {pointers}, i32 {size_of(dtype)}, "
             f"{mask} {self.full_mask(guard, width)}, {kind} zeroinitializer)"
         )
+
+    def _lane_by_lane(self, scalar: str, width: int, address: Address, pointer: str) -> str:
+        """What LLVM would take apart as well, with an address of its own for each lane."""
+        vector = "poison"
+        for lane in range(width):
+            step = f"getelementptr i8, ptr {pointer}, i64 {address.lane * lane}"
+            place = self.writer.emit_free(step) if lane else pointer
+            element = self.writer.emit(f"load {scalar}, ptr {place}")
+            text = f"insertelement <{width} x {scalar}> {vector}, {scalar} {element}, i64 {lane}"
+            vector = self.writer.emit_free(text)
+        return vector
 
     def store(
         self, buffer: Buffer, form: Form, extra: SsaValue | None, ref: str, guard: Guard

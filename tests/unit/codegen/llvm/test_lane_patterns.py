@@ -77,3 +77,17 @@ def test_vectors_are_loaded_and_turned(name: str, rng: np.random.Generator) -> N
     nest = lower(sketch, sample(sketch, 1, rng).row(0))
     text = str(emit(nest, target, "kernel"))
     assert "shufflevector" in text and "masked.gather" not in text
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+def test_narrow_elements_that_are_apart_are_loaded_one_by_one(
+    dtype: str, rng: np.random.Generator
+) -> None:
+    """No processor gathers them: LLVM would take vectors of their addresses apart."""
+    x = placeholder((3, 192), dtype, name="x")
+    dag = ComputeDAG([compute((3, 64), lambda n, i: x[n, i * 3], name="y")])
+    target = runnable()[0]
+    sketch = generate(dag, target)[0]
+    text = emit(lower(sketch, sample(sketch, 1, rng).row(0)), target, "f").text
+    assert "insertelement" in text and "masked.gather" not in text
+    check_run(dag, random_inputs(dag, rng), target.with_threads(1), choice=0, seed=0)
