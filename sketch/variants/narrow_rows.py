@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sketch.analysis.access import divisors
 from sketch.analysis.contraction import contraction_of
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import size_of
@@ -24,11 +25,17 @@ def narrow_zero_padded(dag: ComputeDAG) -> ComputeDAG | None:
 
 
 def narrow_implicit_gemm(dag: ComputeDAG) -> ComputeDAG | None:
-    """``implicit_gemm`` for products of narrow numbers of short lines; None for others."""
+    """``implicit_gemm`` for products of narrow numbers of short lines; None for others, and where
+    the results are added to a map, which lines are parts of.
+    """
     reduced = [op for op in dag.stages if op.reduce is not None]
     if any(axis.extent > SHORT_LINE for op in reduced for axis in op.axes[:-1]):
         return None
-    return _of_narrow(implicit_gemm, dag)
+    found = _of_narrow(implicit_gemm, dag)
+    if found is None:
+        return None
+    product = next(n for n, op in enumerate(found.stages) if op.reduce is not None)
+    return None if any(map(divisors, found.stages[product:])) else found
 
 
 def _of_narrow(

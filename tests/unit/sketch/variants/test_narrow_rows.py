@@ -9,7 +9,7 @@ from codegen.host import host_target
 from codegen.passes.legalize import legalize
 from codegen.passes.tile_operands import tile_operands
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.tensor import placeholder
+from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.nest.loopnest import Allocate
 from sketch.nest.walk import walk
@@ -73,6 +73,9 @@ def test_what_has_another_form() -> None:
     wide, narrow = int_window(14, 8, 16, 3), int_window(7, 8, 16, 1)
     assert narrow_zero_padded(wide) is not None and narrow_implicit_gemm(wide) is None
     assert narrow_zero_padded(narrow) is None and narrow_implicit_gemm(narrow) is not None
+    sums, other = narrow.outputs[0], placeholder((7, 7, 16), "int32", name="other")
+    added = compute(sums.shape, lambda *point: sums[point] + other[point], "added")
+    assert narrow_implicit_gemm(ComputeDAG([added])) is None
     data = placeholder((1, 7, 7, 8), name="x")
     weight = placeholder((3, 3, 8, 16), name="w", constant=True)
     floats = ComputeDAG([conv2d(data, weight, 1, 1)])
