@@ -177,7 +177,13 @@ def slice_extent(start: int, stop: int, step: int) -> int:
     return -((start - stop) // step) if step else 0
 
 
-def triangle(data: Tensor, upper: bool, diagonal: int = 0, name: str = "triangle") -> Tensor:
+def triangle(
+    data: Tensor,
+    upper: bool,
+    diagonal: int = 0,
+    name: str = "triangle",
+    outside: float | None = None,
+) -> Tensor:
     """The upper (or lower) triangle of every matrix of ``data [..., n, m]``, zero elsewhere.
 
     Element (i, j) is kept where ``j - i >= diagonal`` (``<=`` for the lower one).
@@ -187,13 +193,14 @@ def triangle(data: Tensor, upper: bool, diagonal: int = 0, name: str = "triangle
         upper: whether the upper triangle is kept.
         diagonal: which diagonal bounds it; 0: the main one.
         name: of the stage.
+        outside: what stands elsewhere, of floats; None: zero.
 
     Raises:
         ExpressionError: there are fewer than two dimensions.
     """
     if data.ndim < 2:
         raise ExpressionError(f"needs a matrix, got shape {data.shape}", f"stage {name}")
-    zero = Const(_zero(data.dtype), data.dtype)
+    zero = Const(_zero(data.dtype) if outside is None else outside, data.dtype)
 
     def element(axes: tuple[Axis, ...]) -> Expr:
         column = axes[-1] - diagonal

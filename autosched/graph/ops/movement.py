@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from autosched.graph.errors import GraphError
@@ -13,6 +14,7 @@ from autosched.graph.ops.base import (
     Shape,
     TensorType,
     broadcast_shape,
+    expect_float,
     expect_inputs,
 )
 from sketch.lang.tensor import Tensor
@@ -64,20 +66,23 @@ class Expand(Op):
 
 @dataclass(frozen=True, slots=True)
 class Triangle(Op):
-    """The upper or lower triangle of each matrix, zero elsewhere.
+    """The upper or lower triangle of each matrix, zero elsewhere, or minus infinity if ``hidden``.
 
     Element (i, j) is kept where ``j - i >= diagonal``, or ``<=`` for the lower one.
     """
 
-    pattern: ClassVar[Pattern] = Pattern.INJECTIVE
+    pattern: ClassVar[Pattern] = Pattern.BROADCAST
 
     upper: bool
     diagonal: int = 0
+    hidden: bool = False
 
     def infer(self, inputs: Sequence[TensorType]) -> TensorType:
         expect_inputs(self, inputs, 1)
         if len(inputs[0].shape) < 2:
             raise GraphError(f"needs matrices, got {inputs[0]}")
+        if self.hidden:
+            expect_float(inputs[0])
         return inputs[0]
 
 
@@ -93,4 +98,5 @@ def lower_expand(op: Expand, inputs: Sequence[Tensor], name: str) -> tuple[Tenso
 
 def lower_triangle(op: Triangle, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     """One stage."""
-    return (layout.triangle(inputs[0], op.upper, op.diagonal, name),)
+    outside = -inf if op.hidden else None
+    return (layout.triangle(inputs[0], op.upper, op.diagonal, name, outside),)

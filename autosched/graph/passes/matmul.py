@@ -14,6 +14,7 @@ from math import prod
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.movement import Triangle
 from autosched.graph.ops.narrow import NarrowMatMul
 from autosched.graph.ops.norm import BatchNorm, Normalize
 from autosched.graph.ops.shape import Reshape
@@ -89,7 +90,7 @@ class _DenseRows(GraphRewriter):
                 return replace(node.op, axes=(1,))
             case Softmax(axis) if axis % len(shape) == len(shape) - 1:
                 return replace(node.op, axis=1)
-            case BatchNorm():
+            case BatchNorm() | Triangle():  # what an element is depends on its row
                 return None
             case op if op.pattern <= Pattern.BROADCAST:
                 fits = all(self._repeats_in_rows(self.shape(name), shape) for name in node.inputs)

@@ -9,6 +9,7 @@ import numpy as np
 
 from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.matmul import Dense, MatMul
+from autosched.graph.ops.movement import Triangle
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
@@ -62,8 +63,7 @@ def _attention(call: AtenCall) -> tuple[str | None, ...]:
     scores = call.add(MatMul(), scaled, call.add(Transpose((0, 1, 3, 2)), key))
     if call["is_causal"]:
         # Chosen, not added to: what is hidden may be NaN.
-        seen = call.array(np.tri(shapes[0][2], shapes[1][2], dtype=np.bool_))
-        scores = call.add(Where(), seen, scores, call.number(-np.inf, call.dtype))
+        scores = call.add(Triangle(upper=False, hidden=True), scores)
     if call["attn_mask"] is None:
         return call.add(MatMul(), call.add(Softmax(3), scores), value), None
     mask = call.operand("attn_mask", call.dtype)

@@ -12,7 +12,9 @@ from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.matmul import MatMul
+from autosched.graph.ops.movement import Triangle
 from autosched.graph.ops.softmax import Softmax
+from sketch.analysis.masks import finite_stages, masked_needs
 from tests.support.extractions import run_kernels
 
 HEADS, ROWS, KEYS, SIZE = 4, 24, 20, 6
@@ -49,6 +51,28 @@ def kernels(graph: Graph, chains: bool = True) -> list[str]:
 
 def test_attention_is_one_kernel() -> None:
     assert kernels(_Net().attention()) == ["matmul_add_softmax_matmul"]
+
+
+def test_keys_after_the_query_are_left_out_of_it() -> None:
+    """Minus infinity stands where a row of the mask does, so loops may end there."""
+    net = _Net()
+    seen = net.add(Triangle(upper=False, hidden=True), [net.add(MatMul(), [net.q, net.k])])
+    graph = net.finish({"y": net.add(MatMul(), [net.add(Softmax(), [seen]), net.v])})
+    assert kernels(graph) == ["matmul_triangle_softmax_matmul"]
+    (call,) = extract(graph, True).subgraphs
+    stages = call.dag.stages
+    finite = dict(zip(stages, finite_stages(stages), strict=True))
+    found = masked_needs(stages, {tensor.op for tensor in call.dag.outputs}, finite.get)
+    assert all(stage in found for stage in stages)
+
+
+def test_triangles_are_of_matrices() -> None:
+    """A product with constant weights is one of rows, but what is hidden of them differs."""
+    net = GraphBuilder("net")
+    x = net.input(Value("x", (3, 5, 6)))
+    weight = net.constant("weight", np.linspace(-1, 1, 24, dtype=np.float32).reshape(6, 4))
+    kept = net.add(Triangle(upper=False), [net.add(MatMul(), [x, weight])])
+    kernels(net.finish({"y": net.add(UnaryOp("tanh"), [kept])}))
 
 
 def test_without_chains_products_have_their_own_kernels() -> None:
