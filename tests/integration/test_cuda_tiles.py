@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import autosched as asd
 from codegen.cuda.build import emit
 from codegen.cuda.compile import compiled
 from codegen.cuda.kernel import CudaSource
@@ -176,6 +177,18 @@ def test_faults_in_rounding_are_noticed(fault: str, tmp_path: Path) -> None:
     except (MemoryFault, PtxError):
         return
     assert not np.array_equal(found, expected)
+
+
+@needs_compiler
+@pytest.mark.parametrize("types", [HALVES, pytest.param(SINGLES, marks=pytest.mark.slow)])
+def test_modules_without_a_record_compute_on_them(types: tuple[str, str]) -> None:
+    """The draft model prefers them for products that keep a card busy."""
+    dag = int_product(512, 768, 256, types)
+    task = asd.Task(dag, asd.Target("cuda:h200", device="emulated"))
+    assert "wgmma_m64" in task.compile().source.text
+    arrays = int_arrays(dag, np.random.default_rng(0))
+    (found,) = task.module({"B": arrays["B"]}).run({"A": arrays["A"]}).values()
+    np.testing.assert_array_equal(found, oracle(dag, arrays))
 
 
 def test_other_architectures_refuse_such_programs() -> None:
