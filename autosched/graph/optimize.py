@@ -25,6 +25,7 @@ from autosched.graph.passes.scales import move_scales
 from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.taps_in_rows import taps_in_rows
 from autosched.graph.passes.transposed_products import fold_transposes
+from autosched.graph.passes.triangles import name_triangles
 from autosched.graph.passes.wide_softmax import widen_softmax
 
 Pass = Callable[[Graph], Graph]
@@ -40,6 +41,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     merge_equal_nodes,
     fold_padding,
     recognize_normalizations,
+    name_triangles,
     multiply_by_reciprocals,
     move_scales,
     fold_repeats,

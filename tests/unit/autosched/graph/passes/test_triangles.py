@@ -1,0 +1,58 @@
+"""Masks that are triangles are known as such."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.evaluate import evaluate
+from autosched.graph.ir import Graph, Value
+from autosched.graph.ops.elementwise import Where
+from autosched.graph.ops.movement import Triangle
+from autosched.graph.passes.triangles import name_triangles
+
+SHAPE = (2, 3, 5, 7)
+
+
+def hidden(condition: np.ndarray, fill: float = -np.inf, turned: bool = False) -> Graph:
+    net = GraphBuilder("net")
+    data = net.input(Value("x", SHAPE))
+    seen = net.constant("seen", condition)
+    other = net.constant("fill", np.asarray(fill, np.float32))
+    choices = [other, data] if turned else [data, other]
+    return net.finish({"y": net.add(Where(), [seen, *choices])})
+
+
+@pytest.mark.parametrize("diagonal", [0, 2])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rank", [2, 4])
+def test_lower_triangles(diagonal: int, turned: bool, rank: int) -> None:
+    seen = np.tri(5, 7, diagonal, dtype=np.bool_).reshape((1,) * (rank - 2) + (5, 7))
+    graph = hidden(~seen if turned else seen, turned=turned)
+    found = name_triangles(graph)
+    assert [node.op for node in found.nodes] == [Triangle(False, diagonal, hidden=True)]
+    inputs = {"x": np.random.default_rng(3).standard_normal(SHAPE, dtype=np.float32)}
+    np.testing.assert_array_equal(evaluate(found, inputs)["y"], evaluate(graph, inputs)["y"])
+
+
+def _with_a_hole() -> np.ndarray:
+    seen = np.tri(5, 7, dtype=np.bool_)
+    seen[4, 2] = False
+    return seen
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        hidden(np.tri(5, 7, dtype=np.bool_), fill=-1e30),
+        hidden(np.tri(5, 7, -1, dtype=np.bool_)),
+        hidden(_with_a_hole()),
+        hidden(np.tri(5, 7, dtype=np.bool_)[:1]),
+        hidden(np.ones((5, 7), np.bool_)),
+        hidden(np.broadcast_to(np.tri(5, 7, dtype=np.bool_), (3, 5, 7)).copy()),
+    ],
+    ids=["a number", "an empty row", "a hole", "one row", "nothing hidden", "of each head"],
+)
+def test_other_masks_stay(graph: Graph) -> None:
+    assert name_triangles(graph).nodes == graph.nodes
