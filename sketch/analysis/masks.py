@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sketch.analysis.access import (
     AffineForm,
@@ -203,8 +204,13 @@ class _Stages:
         return known_value(expr, element, truth)
 
 
-def _selected(stage: Compute) -> Iterator[Masked]:
+@lru_cache(maxsize=4096)  # every sketch of a program asks for the same stages
+def _selected(stage: Compute) -> tuple[Masked, ...]:
     """Conditions on several axes where a stage does not select an infinity."""
+    return tuple(_conditions(stage))
+
+
+def _conditions(stage: Compute) -> Iterator[Masked]:
     for node in walk(stage.bodies[0]):
         if not isinstance(node, Select):
             continue
