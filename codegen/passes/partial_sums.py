@@ -104,7 +104,7 @@ class _Pass:
             chain = _chain(node)
             plan = {} if chain is None else _plan(chain, self.blocks(chain))
             if chain is not None and plan:
-                return _Blocked(self, chain, plan, tiles).build()
+                return _Blocked(self, chain, plan, tiles, _parts(plan)).build()
         return map_body(node, lambda body: self.nodes(body, tiles))
 
     def blocks(self, chain: _Chain) -> _Blocks:
@@ -228,6 +228,15 @@ def _plan(chain: _Chain, sizes: _Blocks) -> _Plan:
     return plan
 
 
+def _parts(plan: _Plan) -> dict[LoopVar, tuple[LoopVar, ...]]:
+    """The variables of the pieces of each loop that is divided; what it counts is their sum."""
+    return {
+        var: tuple(LoopVar(f"{var.name}.p{number}") for number in range(len(pieces)))
+        for var, pieces in plan.items()
+        if len(pieces) > 1
+    }
+
+
 def _may_split(chain: _Chain, loop: Loop) -> bool:
     """Cells inside which serial loops select an accumulator are a copy of a private buffer."""
     selecting = any(is_dynamic(inner) for inner in chain.indexing(chain.inside(loop)))
@@ -275,9 +284,15 @@ class _Blocked:
     chain: _Chain
     plan: _Plan
     tiles: frozenset[Buffer]
+    parts: Mapping[LoopVar, tuple[LoopVar, ...]]
 
     def build(self) -> Node:
         """The sum, in a register tile of its own where it can be in one."""
+        # What combines parts of outer loops may say where its terms of inner ones are needed.
+        (node,) = substitute((self._whole(),), {var: _sum(p) for var, p in self.parts.items()})
+        return node
+
+    def _whole(self) -> Node:
         store, loops = self.chain.store, self.chain.loops
         memory = Cells(store.targets, store.indices)
         indexing = self.chain.indexing(loops)
@@ -304,12 +319,10 @@ class _Blocked:
         pieces = self.plan[loop.var]
         if len(pieces) == 1:
             return replace(loop, body=self._body(loop, pieces[0], cells))
-        parts = [LoopVar(f"{loop.var.name}.p{number}") for number in range(len(pieces))]
-        whole = Affine(tuple((var, 1) for var in parts))
-        clip = loop.clip
+        parts, clip = self.parts[loop.var], loop.clip
         if prod(piece.trips for piece in pieces) != int(loop.extent):
             end = int(loop.extent) * int(loop.stride)
-            clip = (*clip, Predicate(whole, -UNBOUNDED, end))
+            clip = (*clip, Predicate(_sum(parts), -UNBOUNDED, end))
 
         def build(number: int, cells: Cells) -> Node:
             inner = pieces[number + 1 :]
@@ -325,8 +338,7 @@ class _Blocked:
             block = self._partial(cells, around, lambda part: (build(number + 1, part),))
             return replace(made, body=(block,))
 
-        (node,) = substitute((build(0, cells),), {loop.var: whole})
-        return node
+        return build(0, cells)
 
     def _body(self, loop: Loop, piece: _Piece, cells: Cells) -> Nodes:
         """The body of a loop's innermost piece."""
@@ -362,3 +374,7 @@ class _Blocked:
             *fill(cells, part.loads(), loops, guards, store.stage, "sum", reducer, needs),
         )
         return allocated(part, nodes)
+
+
+def _sum(parts: tuple[LoopVar, ...]) -> Affine:
+    return Affine(tuple((var, 1) for var in parts))

@@ -1,7 +1,8 @@
 """What is known of a value before any data: a number, that it is finite, or nothing.
 
 Inputs are taken for finite, and so is what functions and operators make of finite numbers wherever
-that does not depend on them: an overflow, or a division by a zero of the data, is left out.
+that does not depend on them: an overflow, or a division by a zero of the data, is left out.  A zero
+is not of the data where a mask selects it, where a sum has no terms, or at some position.
 """
 
 from __future__ import annotations
@@ -20,19 +21,22 @@ from sketch.lang.scalar_functions import UNARY_FUNCTIONS
 
 
 class Knowledge(Enum):
-    """Of a value that is not the same for all data."""
+    """Of a value that is not the same for all data.
 
+    ``DATA``: finite, and zero only where the data make it so; ``FINITE``: it may be zero anyway.
+    """
+
+    DATA = auto()
     FINITE = auto()
     NOTHING = auto()
 
 
 Value = float | Knowledge
 
-# Finite for all finite operands.
-_FINITE: Final = (
-    "neg", "abs", "exp", "expm1", "sigmoid", "tanh", "erf", "sin", "cos", "floor", "ceil", "round",
-    "trunc",
-)  # fmt: skip
+# Finite for all finite operands: never zero, zero where the operand is, zero elsewhere too.
+_NEVER_ZERO: Final = ("exp", "sigmoid")
+_LIKE_OPERAND: Final = ("neg", "abs", "expm1", "tanh", "erf")
+_FINITE: Final = ("sin", "cos", "floor", "ceil", "round", "trunc")
 
 
 def known_value(
@@ -66,7 +70,7 @@ def known_value(
                 verdict = truth(condition)
                 if verdict is not None:
                     return visit(then if verdict else otherwise)
-                return _either(visit(then), visit(otherwise))
+                return either(visit(then), visit(otherwise))
             case _:
                 return Knowledge.NOTHING
 
@@ -78,7 +82,7 @@ def _leaf(node: Expr, element: Callable[[Load], Value]) -> Value | None:
         case Const(value):
             return _number(float(value))
         case Axis():
-            return Knowledge.FINITE
+            return Knowledge.FINITE  # the first place is zero
         case Load():
             return element(node)
         case _:
@@ -87,17 +91,27 @@ def _leaf(node: Expr, element: Callable[[Load], Value]) -> Value | None:
 
 def is_finite(value: Value) -> bool:
     """Whether a value is a finite number, known or not."""
-    return value is Knowledge.FINITE or (isinstance(value, float) and math.isfinite(value))
+    if isinstance(value, Knowledge):
+        return value is not Knowledge.NOTHING
+    return math.isfinite(value)
+
+
+def is_nonzero(value: Value) -> bool:
+    """Whether a finite value is zero only where the data make it so."""
+    return value is Knowledge.DATA or (is_finite(value) and value not in (0.0, Knowledge.FINITE))
+
+
+def either(lhs: Value, rhs: Value) -> Value:
+    """What is known of a value that is one of two."""
+    if lhs == rhs:
+        return lhs
+    if not (is_finite(lhs) and is_finite(rhs)):
+        return Knowledge.NOTHING
+    return Knowledge.DATA if is_nonzero(lhs) and is_nonzero(rhs) else Knowledge.FINITE
 
 
 def _number(value: float) -> Value:
     return Knowledge.NOTHING if math.isnan(value) else value
-
-
-def _either(lhs: Value, rhs: Value) -> Value:
-    if lhs == rhs:
-        return lhs
-    return Knowledge.FINITE if is_finite(lhs) and is_finite(rhs) else Knowledge.NOTHING
 
 
 def _cast(value: Value, dtype: str) -> Value:
@@ -112,7 +126,11 @@ def _unary(op: str, value: Value) -> Value:
             return Knowledge.NOTHING
         with np.errstate(all="ignore"):
             return _number(float(UNARY_FUNCTIONS[op](np.asarray(value))))
-    return value if op in _FINITE else Knowledge.NOTHING
+    if value is Knowledge.NOTHING or op in _LIKE_OPERAND:
+        return value
+    if op in _NEVER_ZERO:
+        return Knowledge.DATA
+    return Knowledge.FINITE if op in _FINITE else Knowledge.NOTHING
 
 
 def _binary(op: str, lhs: Value, rhs: Value) -> Value:
@@ -135,7 +153,11 @@ def _sum(lhs: Value, rhs: Value) -> Value:
     if isinstance(lhs, float) and isinstance(rhs, float):
         return _number(lhs + rhs)
     endless = [value for value in (lhs, rhs) if not is_finite(value)]
-    return endless[0] if endless else Knowledge.FINITE
+    if endless:
+        return endless[0]
+    # What is added to itself may leave nothing, a number does not.
+    known = isinstance(lhs, float) or isinstance(rhs, float)
+    return Knowledge.DATA if known and Knowledge.DATA in (lhs, rhs) else Knowledge.FINITE
 
 
 def _product(lhs: Value, rhs: Value) -> Value:
@@ -143,10 +165,12 @@ def _product(lhs: Value, rhs: Value) -> Value:
         return _number(lhs * rhs)
     if not (is_finite(lhs) and is_finite(rhs)):
         return Knowledge.NOTHING
-    return 0.0 if 0.0 in (lhs, rhs) else Knowledge.FINITE
+    if 0.0 in (lhs, rhs):
+        return 0.0
+    return Knowledge.DATA if is_nonzero(lhs) and is_nonzero(rhs) else Knowledge.FINITE
 
 
 def _reciprocal(value: Value) -> Value:
     if isinstance(value, float):
         return 1.0 / value if value else Knowledge.NOTHING
-    return value
+    return value if value is Knowledge.DATA else Knowledge.NOTHING

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from sketch.analysis.access import (
     AffineForm,
@@ -27,7 +27,14 @@ from sketch.analysis.access import (
     interval_of,
     stage_loads,
 )
-from sketch.analysis.known_values import Knowledge, Value, is_finite, known_value
+from sketch.analysis.known_values import (
+    Knowledge,
+    Value,
+    either,
+    is_finite,
+    is_nonzero,
+    known_value,
+)
 from sketch.lang.affine import scale_terms
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Select
 from sketch.lang.mask import Mask
@@ -70,52 +77,55 @@ class MaskedNeed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fact:
-    """A stage's value where a mask does not hold, and whether it is finite where it does."""
+    """A stage's value where a mask does not hold, and what is known of it where it does."""
 
     masked: Masked
     outside: float
-    finite_inside: bool
+    inside: Value
 
 
-def finite_stages(stages: Sequence[Compute]) -> tuple[bool, ...]:
-    """Of each stage, in topological order, whether its values are finite where the inputs are."""
+def known_stages(stages: Sequence[Compute]) -> tuple[Value, ...]:
+    """Of each stage, in topological order, what is known of all its values."""
     known = _Stages(stages, lambda stage: None)
-    return tuple(known.is_finite(stage) for stage in stages)
+    return tuple(known.all_values(stage) for stage in stages)
 
 
 def masked_needs(
     stages: Sequence[Compute],
     outputs: Collection[Compute],
-    finite: Callable[[Compute], bool | None],
+    told: Callable[[Compute], Value | None],
 ) -> dict[Compute, tuple[MaskedNeed, ...]]:
-    """Where stages are needed; those that are needed everywhere are left out.
+    """Where stages are needed, at most once for each mask; those that are needed everywhere are
+    left out.
 
     Args:
         stages: in topological order.
         outputs: those whose elements are all needed.
-        finite: what else is known of stages: whether their values are finite.
+        told: what else is known of all values of a stage.
     """
-    known = _Stages(stages, finite)
+    known = _Stages(stages, told)
     if not any(known.facts(stage) for stage in stages):
         return {}
     needs: dict[Compute, tuple[MaskedNeed, ...]] = {}
     for stage in reversed(stages):
         own = [MaskedNeed(masked, True) for masked in known.skipped(stage)]
-        masks = {need.masked.mask for need in own}
         read = [] if stage in outputs else _read(stage, stages, needs)
-        found = (*own, *(need for need in read if need.masked.mask not in masks))
+        # Of the places of one mask the first: what is read is told of those that are left out.
+        found: dict[Mask, MaskedNeed] = {}
+        for need in (*own, *read):
+            found.setdefault(need.masked.mask, need)
         if found:
-            needs[stage] = found
+            needs[stage] = tuple(found.values())
     return needs
 
 
 class _Stages:
     """What is known of the values of stages; found when it is asked for."""
 
-    def __init__(self, stages: Sequence[Compute], finite: Callable[[Compute], bool | None]) -> None:
-        self._told = finite
+    def __init__(self, stages: Sequence[Compute], told: Callable[[Compute], Value | None]) -> None:
+        self._told = told
         self._facts: dict[Compute, tuple[_Fact, ...]] = {}
-        self._finite: dict[Compute, bool] = {}
+        self._values: dict[Compute, Value] = {}
         for stage in stages:  # in order: no recursion is deeper than a stage
             self._facts[stage] = tuple(self._found(stage))
 
@@ -133,30 +143,30 @@ class _Stages:
             if self._value(stage, reduce.sources[0], masked, False) == identity:
                 yield masked
 
-    def is_finite(self, stage: Compute) -> bool:
-        """Whether the values of a stage are finite where the inputs are."""
-        if stage not in self._finite:
+    def all_values(self, stage: Compute) -> Value:
+        """What is known of all values of a stage."""
+        if stage not in self._values:
             told = self._told(stage)
-            self._finite[stage] = self._is_finite(stage) if told is None else told
-        return self._finite[stage]
+            found = self._elements if stage.reduce is None else self._reduced
+            self._values[stage] = found(stage) if told is None else told
+        return self._values[stage]
 
-    def _is_finite(self, stage: Compute) -> bool:
-        reduce = stage.reduce
-        if reduce is None:
-            if any(is_finite(f.outside) and f.finite_inside for f in self.facts(stage)):
-                return True
-            return all(is_finite(self._value(stage, b, None, None)) for b in stage.bodies)
-        if len(reduce.sources) != 1:
-            return False
-        source = reduce.sources[0]
-        if is_finite(self._value(stage, source, None, None)):
-            return True
-        empty = is_finite(float(reduce.reducer.identity[0].value))
-        return any(
-            is_finite(self._value(stage, source, masked, True))
-            and (empty or _never_empty(stage, masked))
-            for masked in self.skipped(stage)
-        )
+    def _elements(self, stage: Compute) -> Value:
+        values = (self._value(stage, body, None, None) for body in stage.bodies)
+        masked = (either(fact.outside, fact.inside) for fact in self.facts(stage))
+        return max((reduce(either, values), *masked), key=_rank)
+
+    def _reduced(self, stage: Compute) -> Value:
+        assert stage.reduce is not None
+        if len(stage.reduce.sources) != 1:
+            return Knowledge.NOTHING
+        source, (identity,) = stage.reduce.sources[0], stage.reduce.reducer.identity
+        known = [_terms(self._value(stage, source, None, None))]
+        for masked in self.skipped(stage):
+            inside = _terms(self._value(stage, source, masked, True))
+            full = _never_empty(stage, masked)
+            known.append(inside if full else either(inside, float(identity.value)))
+        return max(known, key=_rank)
 
     def _found(self, stage: Compute) -> Iterator[_Fact]:
         if stage.reduce is not None or len(stage.bodies) != 1:
@@ -165,8 +175,7 @@ class _Stages:
         for masked in (*self._inherited(stage), *_selected(stage)):
             outside = self._value(stage, body, masked, False)
             if isinstance(outside, float):
-                inside = self._value(stage, body, masked, True)
-                yield _Fact(masked, outside, is_finite(inside))
+                yield _Fact(masked, outside, self._value(stage, body, masked, True))
 
     def _inherited(self, stage: Compute) -> Iterator[Masked]:
         """Masks of what a stage reads, at its own places; each once."""
@@ -187,16 +196,14 @@ class _Stages:
         def element(load: Load) -> Value:
             producer = load.tensor.op
             if not isinstance(producer, Compute):
-                return Knowledge.FINITE
+                return Knowledge.DATA
             for fact in self.facts(producer):
                 moved = _moved(fact.masked, load)
                 if masked is None or moved is None or moved.mask is not masked.mask:
                     continue
                 if moved.places == masked.places:
-                    if not holds:
-                        return fact.outside
-                    return Knowledge.FINITE if fact.finite_inside else Knowledge.NOTHING
-            return Knowledge.FINITE if self.is_finite(producer) else Knowledge.NOTHING
+                    return fact.inside if holds else fact.outside
+            return self.all_values(producer)
 
         def truth(test: Expr) -> bool | None:
             return None if condition is None else _truth(test, condition, bool(holds))
@@ -222,6 +229,18 @@ def _conditions(stage: Compute) -> Iterator[Masked]:
             if len(terms) > 1:
                 places = tuple(({axis: 1}, 0) for axis in terms)
                 yield Masked(Mask(tuple(terms.values()), -const), places)
+
+
+def _terms(value: Value) -> Value:
+    """What is known of a reduction of terms of which that is known."""
+    if not is_finite(value):
+        return Knowledge.NOTHING
+    return Knowledge.DATA if is_nonzero(value) else Knowledge.FINITE
+
+
+def _rank(value: Value) -> int:
+    """How much is known."""
+    return is_finite(value) + is_nonzero(value)
 
 
 def _is_endless(value: Expr) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from sketch.analysis.access import AffineForm
-from sketch.analysis.masks import MaskedNeed, finite_stages, masked_needs
+from sketch.analysis.known_values import Value
+from sketch.analysis.masks import MaskedNeed, known_stages, masked_needs
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Compute
 from sketch.lower.placement import PlacedStage
@@ -44,13 +45,13 @@ def _affine(form: AffineForm, stage: PlacedStage) -> Affine:
 
 @lru_cache(maxsize=1024)  # asked for every statement of every candidate
 def _needs(program: Program) -> Mapping[Compute, tuple[MaskedNeed, ...]]:
-    finite = _finite(program.dag)
+    values = _values(program.dag)
     # Stages that steps have not added compute what those of the DAG do, however they do it.
-    known = {p.op: finite[p.id.origin] for p in program.stages if isinstance(p.id.origin, int)}
+    known = {p.op: values[p.id.origin] for p in program.stages if isinstance(p.id.origin, int)}
     outputs = {plan.op for plan in program.stages if program.is_output(plan.id)}
     return masked_needs([plan.op for plan in program.stages], outputs, known.get)
 
 
 @lru_cache(maxsize=256)
-def _finite(dag: ComputeDAG) -> tuple[bool, ...]:
-    return finite_stages(dag.stages)
+def _values(dag: ComputeDAG) -> tuple[Value, ...]:
+    return known_stages(dag.stages)

@@ -14,7 +14,7 @@ from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Triangle
 from autosched.graph.ops.softmax import Softmax
-from sketch.analysis.masks import finite_stages, masked_needs
+from sketch.analysis.masks import known_stages, masked_needs
 from tests.support.extractions import run_kernels
 
 HEADS, ROWS, KEYS, SIZE = 4, 24, 20, 6
@@ -61,8 +61,8 @@ def test_keys_after_the_query_are_left_out_of_it() -> None:
     assert kernels(graph) == ["matmul_triangle_softmax_matmul"]
     (call,) = extract(graph, True).subgraphs
     stages = call.dag.stages
-    finite = dict(zip(stages, finite_stages(stages), strict=True))
-    found = masked_needs(stages, {tensor.op for tensor in call.dag.outputs}, finite.get)
+    known = dict(zip(stages, known_stages(stages), strict=True))
+    found = masked_needs(stages, {tensor.op for tensor in call.dag.outputs}, known.get)
     assert all(stage in found for stage in stages)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from sketch.analysis.masks import finite_stages, masked_needs
+from sketch.analysis.masks import known_stages, masked_needs
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.expr import select, unary
+from sketch.lang.expr import Expr, cast, select, unary
 from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from tests.support.masked_rows import masked_attention, weighed
@@ -15,9 +17,9 @@ from tests.support.masked_rows import masked_attention, weighed
 
 def needs(dag: ComputeDAG) -> dict[str, str]:
     """By stage: the condition under which it is needed, ``!`` where it is one of its own terms."""
-    finite = dict(zip(dag.stages, finite_stages(dag.stages), strict=True))
+    known = dict(zip(dag.stages, known_stages(dag.stages), strict=True))
     outputs = {tensor.op for tensor in dag.outputs}
-    found = masked_needs(dag.stages, outputs, finite.get)  # type: ignore[arg-type]
+    found = masked_needs(dag.stages, outputs, known.get)  # type: ignore[arg-type]
     texts = {}
     for stage, (need,) in found.items():
         axes = {axis: f"x{n}" for n, axis in enumerate(stage.all_axes)}
@@ -88,3 +90,50 @@ def test_conditions_on_one_axis_are_no_masks() -> None:
     padded, j = compute((8, 9), inside, name="padded"), reduce_axis(9, "j")
     top = compute(8, lambda i: reducers.max(padded[i, j], axis=j), name="top")
     assert needs(ComputeDAG([top])) == {}
+
+
+def test_a_mask_at_two_places_of_a_stage() -> None:
+    """Where one of the factors is zero the other may be read, so it is computed there, too."""
+    powers, j = _powers(), reduce_axis(8, "j")
+    pairs = compute(
+        8, lambda i: reducers.sum(powers[i, j] * powers[i, j + 1], axis=j), name="pairs"
+    )
+    assert needs(ComputeDAG([pairs])) == {"pairs": "+1x1 -1x0 -1!"}
+
+
+@pytest.mark.parametrize(
+    "divisor",
+    [
+        lambda p, x, i, j: p[i, 8 - j],  # zero where the mask of another place hides it
+        lambda p, x, i, j: select(j + i < 9, x[i, j], 0.0),
+        lambda p, x, i, j: cast(j - i, "float32"),
+        lambda p, x, i, j: x[i, j] - x[i, j],
+        lambda p, x, i, j: unary("floor", unary("sigmoid", x[i, j])),
+    ],
+)
+def test_quotients_by_what_is_zero_for_all_data(divisor: Callable[..., Expr]) -> None:
+    """A zero by a zero is NaN, which the result has to show."""
+    powers, x = _powers(), placeholder((9, 9), name="y")
+    body = lambda i, j: powers[i, j] / divisor(powers, x, i, j)  # noqa: E731
+    quotients = compute((9, 9), body, name="quotients")
+    assert needs(ComputeDAG([weighed(quotients, placeholder((9, 4), name="v"))])) == {}
+
+
+@pytest.mark.parametrize("offset", [0, -1])
+def test_quotients_by_sums_of_what_rows_see(offset: int) -> None:
+    """Without a maximum: the sum of a row that sees nothing is zero."""
+    powers, j = _powers(offset), reduce_axis(9, "j")
+    total = compute(9, lambda i: reducers.sum(powers[i, j], axis=j), name="total")
+    shares = compute((9, 9), lambda i, j: powers[i, j] / total[i], name="shares")
+    found = needs(ComputeDAG([weighed(shares, placeholder((9, 4), name="v"))]))
+    assert set(found) == (
+        {"total"} if offset else {"scores", "powers", "total", "shares", "result"}
+    )
+
+
+def _powers(offset: int = 0) -> Tensor:
+    x = placeholder((9, 9), name="x")
+    body = lambda i, j: select(j <= i + offset, x[i, j], float("-inf"))  # noqa: E731
+    scores = compute((9, 9), body, name="scores")
+    powers: Tensor = compute((9, 9), lambda i, j: unary("exp", scores[i, j]), name="powers")
+    return powers
