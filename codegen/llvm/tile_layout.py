@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from sketch.lang.dtypes import size_of
@@ -58,10 +58,11 @@ class TileLayout:
 
 def tile_layouts(nodes: tuple[Node, ...]) -> dict[Buffer, TileLayout]:
     """The layout for each buffer in tile registers; one for all of them where it can be."""
-    found: dict[Buffer, TileLayout] = {}
-    for node in walk(nodes):
-        if isinstance(node, Allocate) and node.buffer.scope is Scope.TILE:
-            found[node.buffer] = _layout(node)
+    tiles = [n for n in walk(nodes) if isinstance(n, Allocate) and n.buffer.scope is Scope.TILE]
+    found = {tile.buffer: layout for tile in tiles if (layout := _layout(tile)) is not None}
+    for tile in tiles:
+        if tile.buffer not in found:
+            found[tile.buffer] = _unused(tile, tuple(found.values()))
     if len({(x.rows, x.depth_bytes, x.groups) for x in found.values()}) == 1:
         most = max(found.values(), key=lambda layout: layout.results)
         return dict.fromkeys(found, most)
@@ -75,21 +76,34 @@ def uses_tiles(nest: LoopNest) -> bool:
     )
 
 
-def _layout(node: Allocate) -> TileLayout:
-    results = 1
-    layout: TileLayout | None = None
+def _layout(node: Allocate) -> TileLayout | None:
+    """None: no product is left that is added, as all rows of its tile are behind the last one."""
     for store, loops in stores(node.body):
-        if node.buffer not in store.targets:
-            continue
-        cells = (x for x in loops if x.kind is LoopKind.UNROLLED and _moves(store, x))
-        results = max(results, prod(int(x.extent) for x in cells))
-        if store.reducer is not None:
+        if node.buffer in store.targets and store.reducer is not None:
             rows, groups, elements, _ = loops[-4:]
             size = min(size_of(load.dtype) for load in store_loads(store))
             depth = int(groups.extent) * int(elements.extent) * size
-            layout = TileLayout(1, int(rows.extent), depth, int(groups.extent))
-    assert layout is not None
-    return TileLayout(results, layout.rows, layout.depth_bytes, layout.groups)
+            return TileLayout(_results(node), int(rows.extent), depth, int(groups.extent))
+    return None
+
+
+def _unused(node: Allocate, known: tuple[TileLayout, ...]) -> TileLayout:
+    """Of what is put into registers and taken out again: that of other tiles of as many rows."""
+    inside = (loop for _, loops in stores(node.body) for loop in loops)
+    rows = next(int(loop.extent) for loop in inside if loop.kind is LoopKind.TENSOR)
+    other = next((layout for layout in known if layout.rows == rows), None)
+    if other is None:
+        return TileLayout(_results(node), rows, TILE_BYTES, rows)
+    return replace(other, results=_results(node))
+
+
+def _results(node: Allocate) -> int:
+    """How many registers a buffer has."""
+    found = [(store, loops) for store, loops in stores(node.body) if node.buffer in store.targets]
+    return max(
+        prod(int(x.extent) for x in loops if x.kind is LoopKind.UNROLLED and _moves(store, x))
+        for store, loops in found
+    )
 
 
 def _moves(store: Store, loop: Loop) -> bool:

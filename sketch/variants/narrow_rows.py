@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sketch.analysis.access import divisors
+from sketch.analysis.access import stage_loads
 from sketch.analysis.contraction import contraction_of
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import size_of
+from sketch.lang.expr import Binary
+from sketch.lang.rewrite import walk
+from sketch.lang.tensor import Compute
 from sketch.variants.implicit_gemm import SHORT_LINE, implicit_gemm
 from sketch.variants.zero_padded import zero_padded
 
@@ -35,7 +38,13 @@ def narrow_implicit_gemm(dag: ComputeDAG) -> ComputeDAG | None:
     if found is None:
         return None
     product = next(n for n, op in enumerate(found.stages) if op.reduce is not None)
-    return None if any(map(divisors, found.stages[product:])) else found
+    return None if any(map(_divides, found.stages[product:])) else found
+
+
+def _divides(op: Compute) -> bool:
+    """Whether a stage reads by parts of an axis."""
+    nodes = (node for load in stage_loads(op) for index in load.indices for node in walk(index))
+    return any(isinstance(node, Binary) and node.op in ("floordiv", "mod") for node in nodes)
 
 
 def _of_narrow(

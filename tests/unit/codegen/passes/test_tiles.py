@@ -17,7 +17,7 @@ from sketch.lower import lower
 from sketch.nest.interpreter import run_nest
 from sketch.nest.loopnest import Allocate, LoopKind, LoopNest, Scope
 from sketch.nest.walk import stores, walk
-from sketch.population.population import sample
+from sketch.population.population import mutate, sample
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.generate import generate
 from sketch.rules.simple import ScheduleSimply
@@ -26,7 +26,7 @@ from sketch.rules.unit_fit import unit_of
 from sketch.schedule.sketch import Sketch
 from sketch.target.units import UNITS, TensorUnit, units_of
 from tests.support.compiled import packed_inputs, run_compiled
-from tests.support.units import TILES, WIDE, int_arrays, int_product, int_window, oracle
+from tests.support.units import TILES, WIDE, int_arrays, int_product, int_window, on_units, oracle
 
 WITH_TILES = tuple(unit for unit in UNITS if unit.tiles)
 HERE = host_target(1)
@@ -90,6 +90,14 @@ def test_sums_stay_in_registers(unit, rng: np.random.Generator) -> None:
     assert text.count("call void @llvm.x86.tilerelease") == 1
     assert "mul <" not in text and "@llvm.fma" not in text
     assert b"tiles_permitted" in build(lower(sketch, row), TILES).object_code
+
+
+def test_tiles_behind_the_last_row_have_registers() -> None:
+    """Of five rows of blocks two are left: to the others nothing is added."""
+    sketch = on_units(int_product(65, 18, 8), TILES)[0]
+    rows = mutate(sample(sketch, 40, np.random.default_rng(0)), np.random.default_rng(0))
+    for number in range(len(rows.values)):
+        assert "ldtilecfg" in emit(lower(sketch, rows.row(number)), TILES, "f").text
 
 
 @by_name

@@ -9,7 +9,9 @@ from codegen.host import host_target
 from codegen.passes.legalize import legalize
 from codegen.passes.tile_operands import tile_operands
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.tensor import compute, placeholder
+from sketch.lang import reducers
+from sketch.lang.expr import Expr, cast
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.nest.loopnest import Allocate
 from sketch.nest.walk import walk
@@ -73,13 +75,27 @@ def test_what_has_another_form() -> None:
     wide, narrow = int_window(14, 8, 16, 3), int_window(7, 8, 16, 1)
     assert narrow_zero_padded(wide) is not None and narrow_implicit_gemm(wide) is None
     assert narrow_zero_padded(narrow) is None and narrow_implicit_gemm(narrow) is not None
-    sums, other = narrow.outputs[0], placeholder((7, 7, 16), "int32", name="other")
-    added = compute(sums.shape, lambda *point: sums[point] + other[point], "added")
-    assert narrow_implicit_gemm(ComputeDAG([added])) is None
+    for images in (1, 2):
+        assert narrow_implicit_gemm(_products(images, added=False)) is not None
+        assert narrow_implicit_gemm(_products(images, added=True)) is None
     data = placeholder((1, 7, 7, 8), name="x")
     weight = placeholder((3, 3, 8, 16), name="w", constant=True)
     floats = ComputeDAG([conv2d(data, weight, 1, 1)])
     assert [form(floats) for form in FORMS] == [None, None]
+
+
+def _products(images: int, added: bool) -> ComputeDAG:
+    """Of pixels [images, 5, 6] by themselves, added to a map or not."""
+    data = placeholder((images, 5, 6, 8), "uint8", name="A")
+    weight, c = placeholder((8, 16), "int8", name="B", constant=True), reduce_axis(8, "c")
+
+    def body(n: Expr, h: Expr, w: Expr, o: Expr) -> Expr:
+        return reducers.sum(cast(data[n, h, w, c], "int32") * cast(weight[c, o], "int32"), c)
+
+    sums = compute((images, 5, 6, 16), body, name="C")
+    other = placeholder(sums.shape, "int32", name="other")
+    total = compute(sums.shape, lambda *point: sums[point] + other[point], "added")
+    return ComputeDAG([total if added else sums])
 
 
 def _unit_loops(sketch: Sketch) -> int:
