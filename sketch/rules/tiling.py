@@ -237,6 +237,7 @@ class Tiling:
         axes = [a for a in self.host.op.axes if a is not vector]
         around = [a for a in axes if self._batch_outside and not self._is_split(a)]
         around += [a for a in axes if a in self.blocks and self._is_split(a)]
+        around.sort(key=lambda a: bool(self.blocks) and a not in self.blocks)  # blocks outside
         first = [self.host.loop(a) for a in around] if level == 0 else []
         others = [
             self.host.loop(a, level)

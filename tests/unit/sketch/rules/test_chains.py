@@ -10,9 +10,10 @@ import pytest
 
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
 from sketch.lang.expr import Axis, Expr, cast
 from sketch.lang.functions import maximum
-from sketch.lang.tensor import compute, placeholder
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower.lower import lower
 from sketch.nest.loopnest import LoopKind
 from sketch.nest.walk import stores
@@ -161,3 +162,17 @@ def test_rows_that_fit_the_first_cache_are_computed_together(room: int, together
 
 def _rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+def test_axes_of_one_element_are_inside_parallel_blocks() -> None:
+    """Windows of what is made of a product, in one channel: the last axis is no vector's."""
+    rows, data = placeholder((2, 40, 4), name="q"), placeholder((2, 9, 4), name="k")
+    weights, tap = placeholder((4, 1), name="w", constant=True), reduce_axis(4, "d")
+    scores = softmax(einsum((rows, data), ("bid", "bjd"), "bij", name="scores"))
+
+    def window(b: Expr, i: Expr, j: Expr, channel: Expr) -> Expr:
+        return reducers.sum(scores[b, i, j + tap] * weights[tap, channel], tap)
+
+    dag = ComputeDAG([compute((2, 40, 6, 1), window, name="out")])
+    for sketch in generate(dag, ONE):
+        verify(lower(sketch, sample(sketch, 1, np.random.default_rng(0)).row(0)))
