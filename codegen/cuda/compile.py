@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from codegen.cuda.kernel import CudaKernel, CudaSource, Resources
-from codegen.cuda.nvrtc import compile_source, compiler_key
+from codegen.cuda.nvrtc import compile_source, compiler_key, with_units
 from codegen.file_cache import FileCache, user_cache
-from sketch.errors import TargetError
 
 CUBINS: Final = "cubin"
 """The name of the cache of cubins."""
-_GROUPS: Final = "sm_90"  # has units that several warps compute on together
 
 SymbolResources = tuple[tuple[str, Resources], ...]
 
@@ -36,8 +34,8 @@ def compiled(
             tensor units.
         CodegenError: NVRTC refuses the program.
     """
-    cache, arch = cache or user_cache(CUBINS), _with_units(source, arch)
-    text = "\0".join((compiler_key(arch), source.text))
+    cache = cache or user_cache(CUBINS)
+    text = "\0".join((compiler_key(with_units(source, arch)), source.text))
     name = f"{hashlib.sha256(text.encode()).hexdigest()}.cubin"
     with suppress(
         OSError, ValueError, TypeError, KeyError
@@ -48,19 +46,6 @@ def compiled(
         (cache.folder / name).unlink(missing_ok=True)
         cache.file(name, lambda path: path.write_bytes(_entry(cubin, resources)))
     return cubin, resources
-
-
-def _with_units(source: CudaSource, arch: str) -> str:
-    """The architecture whose code may have what only it has, where a program does."""
-    if "wgmma_" not in source.text:
-        return arch
-    if arch != _GROUPS:
-        raise TargetError(
-            f"{source.name} computes on tensor units that {arch} does not have",
-            "CUDA code",
-            "compile it for that GPU",
-        )
-    return f"{arch}a"
 
 
 def recompiled(kernel: CudaKernel, arch: str) -> CudaKernel:

@@ -17,6 +17,8 @@ _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '\w+'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+# The architecture that has units which several warps compute on together.
+_GROUPS = "sm_90"
 # Threads of a processor that hide latencies where each has much to do at a time.
 _ROOMY_THREADS = 384
 
@@ -62,8 +64,10 @@ def compile_source(
     """The cubin for ``arch`` (``sm_90``), and the resources of each kernel; NVRTC must be there.
 
     Raises:
+        TargetError: the program computes on tensor units that the architecture does not have.
         CodegenError: NVRTC refuses the program; the message carries its log.
     """
+    arch = with_units(source, arch)
     cubin, log = _compile(source.text, source.name, arch)
     found = parse_resources(log)
     if any(resources.spills for resources in found.values()):
@@ -76,6 +80,23 @@ def compile_source(
         if launch.symbol not in found:
             raise CodegenError(f"the compiler's log has no resources of {launch.symbol}", "NVRTC")
     return cubin, tuple((launch.symbol, found[launch.symbol]) for launch in source.launches)
+
+
+def with_units(source: CudaSource, arch: str) -> str:
+    """The architecture whose code may have what only it has, where a program does.
+
+    Raises:
+        TargetError: ``arch`` does not have the program's tensor units.
+    """
+    if "wgmma_" not in source.text:
+        return arch
+    if arch != _GROUPS:
+        raise TargetError(
+            f"{source.name} computes on tensor units that {arch} does not have",
+            "CUDA code",
+            "compile it for that GPU",
+        )
+    return f"{arch}a"
 
 
 def with_room(source: CudaSource) -> str:

@@ -21,6 +21,7 @@ from sketch.schedule.sketch import Sketch, fixed_product
 from sketch.schedule.step_fields import is_count
 from sketch.schedule.steps import CacheRead, Factor, Pack
 from sketch.schedule.walks import NOT_AHEAD, PANEL_AHEAD, WALK_AHEAD
+from sketch.target.fragments import ROW_BYTES
 
 # Steps for each stage and input of a program; rules make about ten.
 _STEPS_FOR_EACH = 100
@@ -80,9 +81,11 @@ def _check_attached(program: Program, plan: StagePlan) -> None:
 def _check_factors(
     sketch: Sketch, plan: StagePlan, position: AxisIndex, factors: tuple[Factor, ...]
 ) -> None:
-    """SIMD lanes may exceed a short axis, but no axis needs more than those of bytes."""
+    """SIMD lanes and the rows of a tensor unit's tile may exceed a short axis, but no axis needs
+    more than those of bytes.
+    """
     axis = plan.op.all_axes[position]
-    most = max(axis.extent, sketch.target.lanes(1))
+    most = max(axis.extent, sketch.target.lanes(1), ROW_BYTES)
     if fixed_product(factors) > most:
         raise ScheduleError(
             f"axis {axis.name} of {plan.op.name} has no tile {factors}", hint=f"at most {most}"

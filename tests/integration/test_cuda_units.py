@@ -277,7 +277,7 @@ def test_the_compiler_knows_all_units() -> None:
             for unit in units[first:][:32]
         )
         source = CudaSource("units", prelude_of(text) + text, launches, (), ())
-        _, resources = compile_source(source, "sm_90a")
+        _, resources = compile_source(source, "sm_90")
         assert not any(used.spills for _, used in resources)
 
 
