@@ -107,7 +107,10 @@ def figures(results: Path) -> Iterator[str]:
     """Single figures about tuning itself."""
     compile_time = read(results, "compile_time")
     if compile_time is not None:
-        yield f"- A typical candidate compiles in {compile_time['rows'][-1]['ours_ms']:.0f} ms."
+        yield (
+            f"- A typical candidate compiles in {compile_time['rows'][-1]['ours_ms']:.0f} ms "
+            f"({compile_time['machine']['cpu']})."
+        )
     search = read(results, "search")
     if search is not None:
         rates = [row["candidates_per_s"] for row in search["rows"] if "candidates_per_s" in row]
@@ -123,11 +126,13 @@ def figures(results: Path) -> Iterator[str]:
             )
     rate = read(results, "tuning_rate")
     if rate is not None:
-        row = rate["rows"][0]
+        runs = [
+            f"{row['trials_per_s']:.1f} ({row['search_share']:.0%}) in a run of {row['trials']:,}"
+            for row in rate["rows"]
+        ]
         yield (
-            f"- {row['trials_per_s']:.1f} trials per second while tuning ResNet-18's convolutions; "
-            f"search and learning take {row['search_share']:.0%} of the time, in a run of "
-            f"{row['trials']:,} trials."
+            "- Trials per second while tuning ResNet-18's convolutions, and the part of the time "
+            f"that search and learning take: {', '.join(runs)} ({rate['machine']['cpu']})."
         )
     yield from correctness(results)
 

@@ -57,14 +57,17 @@ def test_figures(tmp_path):
         {"median_trials": 33.0},
     ]
     (tmp_path / "search.json").write_text(json.dumps({**ENVIRONMENT, "rows": rows}))
-    rate = {"trials_per_s": 14.25, "search_share": 0.184, "trials": 1024}
-    (tmp_path / "tuning_rate.json").write_text(json.dumps({**ENVIRONMENT, "rows": [rate]}))
+    rates = [
+        {"trials_per_s": 14.25, "search_share": 0.184, "trials": 256},
+        {"trials_per_s": 21.31, "search_share": 0.12, "trials": 1024},
+    ]
+    (tmp_path / "tuning_rate.json").write_text(json.dumps({**ENVIRONMENT, "rows": rates}))
     nodes = {"cases": 1884, "passed": 1832, "native": 1065, "host": 767, "wrong": 0}
     (tmp_path / "onnx_nodes.json").write_text(json.dumps({**ENVIRONMENT, "rows": [{}, nodes]}))
     text = generate(tmp_path)
     assert "25,000 scored candidates per second" in text
     assert "needs 33 trials" in text
-    assert "14.2 trials per second" in text and "18% of the time, in a run of 1,024 trials" in text
+    assert "14.2 (18%) in a run of 256, 21.3 (12%) in a run of 1,024 (Test CPU)" in text
     assert "1,832 of ONNX's 1,884 node test cases pass" in text
 
 
