@@ -226,7 +226,7 @@ class _Emitter(CopyText):
         """A trip: wait for a tile, begin a later one, read that tile."""
         self._line(f"wait_copies<{node.ahead - 1}>();")
         if node.arrived:
-            self._arrived(node)
+            self._now(node, node.arrived)
         self._barrier()
         # without a branch where copies can be told not to happen
         straight = all(
@@ -245,12 +245,12 @@ class _Emitter(CopyText):
         self._line("const index_t slot = now;")
         self._tile(node, "tile", node.body)
 
-    def _arrived(self, node: Pipeline) -> None:
-        """What is done with a tile before others may read it."""
+    def _now(self, node: Pipeline, nodes: tuple[DeviceNode, ...]) -> None:
+        """What is done with the tile of this trip, in a scope of its own."""
         self._line("{")
         self._depth += 1
         self._line("const index_t slot = now;")
-        self._tile(node, "tile", node.arrived)
+        self._tile(node, "tile", nodes)
         self._depth -= 1
         self._line("}")
 
@@ -261,12 +261,7 @@ class _Emitter(CopyText):
         staging = Staging.of(node, self._function.block, self._names)
         self._lines += ["  " * self._depth + line for line in staging.declarations()]
         self._next_tile(node, replace(staging, loads=True))
-        self._line("{")
-        self._depth += 1
-        self._line("const index_t slot = now;")
-        self._tile(node, "tile", node.body)
-        self._depth -= 1
-        self._line("}")
+        self._now(node, node.body)
         self._next_tile(node, staging)
 
     def _next_tile(self, node: Pipeline, staging: Staging) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from sketch.lang.affine import UNBOUNDED
+from sketch.lang.conditions import conjuncts
 from sketch.lang.expr import Binary, Expr, Select
-from sketch.nest.intervals import affine_of
+from sketch.nest.intervals import predicates_of
 from sketch.nest.loopnest import Affine, LoopVar, Need
 from sketch.nest.walk import walk_value
+
+# They cut a range; an equality picks points, to which no loop is clipped.
+_SIDES: Final = ("lt", "le", "gt", "ge")
 
 Bound = tuple[Affine, int, int]
 """``low <= index < high``."""
@@ -45,43 +50,25 @@ def merged_guards(bounds: Sequence[Bound]) -> list[MergedGuard]:
 
 def guards_of(value: Expr) -> list[Bound]:
     """The affine conditions by which a value selects."""
-    found: list[Bound] = []
-    for node in walk_value(value):
-        if isinstance(node, Select):
-            found.extend(_conjuncts(node.condition))
-    return found
+    return [
+        _positive(test.index, test.low, test.high)
+        for node in walk_value(value)
+        if isinstance(node, Select)
+        for part in conjuncts(node.condition)
+        if isinstance(part, Binary) and part.op in _SIDES
+        for test in predicates_of(part) or ()
+    ]
 
 
-def _conjuncts(condition: Expr) -> list[Bound]:
-    if not isinstance(condition, Binary):
-        return []
-    if condition.op == "and":
-        return _conjuncts(condition.lhs) + _conjuncts(condition.rhs)
-    lhs, rhs = affine_of(condition.lhs), affine_of(condition.rhs)
-    if lhs is None or rhs is None:
-        return []
-    match condition.op:
-        case "lt":
-            return [_at_least(rhs + lhs.scale(-1), 1)]
-        case "le":
-            return [_at_least(rhs + lhs.scale(-1), 0)]
-        case "gt":
-            return [_at_least(lhs + rhs.scale(-1), 1)]
-        case "ge":
-            return [_at_least(lhs + rhs.scale(-1), 0)]
-        case _:
-            return []
-
-
-def _at_least(index: Affine, low: int) -> Bound:
-    """``index >= low``, written with a positive leading coefficient so that sides merge."""
+def _positive(index: Affine, low: int, high: int) -> Bound:
+    """Written with a positive leading coefficient so that both sides merge."""
     if index.terms and index.terms[0][1] < 0:
-        return index.scale(-1), -UNBOUNDED, 1 - low
-    return index, low, UNBOUNDED
+        return index.scale(-1), 1 - high, 1 - low
+    return index, low, high
 
 
 def masks_of(needs: Sequence[Need], known: Sequence[MergedGuard]) -> list[MergedGuard]:
     """Where masks need a store, without what known guards tell already."""
     told = [guard.coefficients for guard in known]
-    bounds = [_at_least(need.index.scale(-1), 1 - need.mask.high) for need in needs]
+    bounds = [_positive(need.index, -UNBOUNDED, need.mask.high) for need in needs]
     return [guard for guard in merged_guards(bounds) if guard.coefficients not in told]

@@ -15,18 +15,11 @@ multiplied by is taken for finite.  Conditions on one axis are bounds of a loop,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 
-from sketch.analysis.access import (
-    AffineForm,
-    add_forms,
-    affine_index,
-    interval_of,
-    stage_loads,
-)
+from sketch.analysis.access import stage_loads
 from sketch.analysis.known_values import (
     Knowledge,
     Value,
@@ -35,30 +28,19 @@ from sketch.analysis.known_values import (
     is_nonzero,
     known_value,
 )
-from sketch.lang.affine import scale_terms
-from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Select
+from sketch.analysis.mask_places import (
+    Masked,
+    Places,
+    at_producer,
+    at_reader,
+    is_never_empty,
+    is_same,
+    selected_masks,
+    truth_where,
+)
+from sketch.lang.expr import Expr, Load
 from sketch.lang.mask import Mask
-from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
-
-Places = tuple[AffineForm, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Masked:
-    """A mask at places of a stage: affine forms of its axes, one for each coefficient."""
-
-    mask: Mask
-    places: Places
-
-    @property
-    def condition(self) -> AffineForm:
-        """The form that is below 0 where the mask holds."""
-        total: AffineForm = ({}, -self.mask.high)
-        for coefficient, (terms, const) in zip(self.mask.coefficients, self.places, strict=True):
-            scaled = dict(scale_terms(terms.items(), coefficient)), const * coefficient
-            total = add_forms(total, scaled)
-        return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +146,7 @@ class _Stages:
         known = [_terms(self._value(stage, source, None, None))]
         for masked in self.skipped(stage):
             inside = _terms(self._value(stage, source, masked, True))
-            full = _never_empty(stage, masked)
+            full = is_never_empty(stage, masked)
             known.append(inside if full else either(inside, float(identity.value)))
         return max(known, key=_rank)
 
@@ -172,7 +154,7 @@ class _Stages:
         if stage.reduce is not None or len(stage.bodies) != 1:
             return
         (body,) = stage.bodies
-        for masked in (*self._inherited(stage), *_selected(stage)):
+        for masked in (*self._inherited(stage), *selected_masks(stage)):
             outside = self._value(stage, body, masked, False)
             if isinstance(outside, float):
                 yield _Fact(masked, outside, self._value(stage, body, masked, True))
@@ -182,7 +164,7 @@ class _Stages:
         seen: list[tuple[Mask, Places]] = []
         for load in stage_loads(stage):
             for fact in self._facts.get(load.tensor.op, ()):  # type: ignore[arg-type]
-                masked = _moved(fact.masked, load)
+                masked = at_reader(fact.masked, load)
                 if masked is not None and (masked.mask, masked.places) not in seen:
                     seen.append((masked.mask, masked.places))
                     yield masked
@@ -198,37 +180,17 @@ class _Stages:
             if not isinstance(producer, Compute):
                 return Knowledge.DATA
             for fact in self.facts(producer):
-                moved = _moved(fact.masked, load)
-                if masked is None or moved is None or moved.mask is not masked.mask:
+                there = at_reader(fact.masked, load)
+                if masked is None or there is None or there.mask is not masked.mask:
                     continue
-                if moved.places == masked.places:
+                if there.places == masked.places:
                     return fact.inside if holds else fact.outside
             return self.all_values(producer)
 
         def truth(test: Expr) -> bool | None:
-            return None if condition is None else _truth(test, condition, bool(holds))
+            return None if condition is None else truth_where(test, condition, bool(holds))
 
         return known_value(expr, element, truth)
-
-
-@lru_cache(maxsize=4096)  # every sketch of a program asks for the same stages
-def _selected(stage: Compute) -> tuple[Masked, ...]:
-    """Conditions on several axes where a stage does not select an infinity."""
-    return tuple(_conditions(stage))
-
-
-def _conditions(stage: Compute) -> Iterator[Masked]:
-    for node in walk(stage.bodies[0]):
-        if not isinstance(node, Select):
-            continue
-        forms = [_below_zero(part) for part in _conjuncts(node.condition)]
-        found = [form for form in forms if form is not None] if _is_endless(node.otherwise) else []
-        if _is_endless(node.then) and len(forms) == 1 and forms[0] is not None:
-            found.append(_opposite(forms[0]))
-        for terms, const in found:
-            if len(terms) > 1:
-                places = tuple(({axis: 1}, 0) for axis in terms)
-                yield Masked(Mask(tuple(terms.values()), -const), places)
 
 
 def _terms(value: Value) -> Value:
@@ -241,76 +203,6 @@ def _terms(value: Value) -> Value:
 def _rank(value: Value) -> int:
     """How much is known."""
     return is_finite(value) + is_nonzero(value)
-
-
-def _is_endless(value: Expr) -> bool:
-    return isinstance(value, Const) and math.isinf(value.value)
-
-
-def _below_zero(condition: Expr) -> AffineForm | None:
-    """The form that is below 0 where an affine comparison holds."""
-    if not isinstance(condition, Binary) or condition.op not in ("lt", "le", "gt", "ge"):
-        return None
-    lhs, rhs = affine_index(condition.lhs), affine_index(condition.rhs)
-    if lhs is None or rhs is None:
-        return None
-    if condition.op in ("gt", "ge"):
-        lhs, rhs = rhs, lhs
-    terms, const = add_forms(lhs, rhs, -1)
-    return terms, const - (condition.op in ("le", "ge"))
-
-
-def _opposite(form: AffineForm) -> AffineForm:
-    """Below 0 where ``form`` is not."""
-    terms, const = form
-    return dict(scale_terms(terms.items(), -1)), -const - 1
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    if isinstance(condition, Binary) and condition.op == "and":
-        yield from _conjuncts(condition.lhs)
-        yield from _conjuncts(condition.rhs)
-    else:
-        yield condition
-
-
-def _truth(test: Expr, condition: AffineForm, holds: bool) -> bool | None:
-    """Whether a test holds, of what is known whether a form is below 0."""
-    verdicts: list[bool | None] = []
-    for part in _conjuncts(test):
-        form = _below_zero(part)
-        if form == condition:
-            verdicts.append(holds)
-        else:
-            verdicts.append(not holds if form == _opposite(condition) else None)
-    if False in verdicts:
-        return False
-    return None if None in verdicts else True
-
-
-def _moved(masked: Masked, load: Load) -> Masked | None:
-    """A mask of a stage at the places of one that loads of it."""
-    axes = load.tensor.op.axes if isinstance(load.tensor.op, Compute) else ()
-    forms = [affine_index(index) for index in load.indices]
-    places: list[AffineForm] = []
-    for terms, const in masked.places:
-        place: AffineForm = ({}, const)
-        for axis, coefficient in terms.items():
-            form = forms[axes.index(axis)]
-            if form is None:
-                return None
-            scaled = dict(scale_terms(form[0].items(), coefficient)), form[1] * coefficient
-            place = add_forms(place, scaled)
-        places.append(place)
-    return Masked(masked.mask, tuple(places))
-
-
-def _never_empty(stage: Compute, masked: Masked) -> bool:
-    """Whether the mask holds for some term of every element."""
-    terms, const = masked.condition
-    worst: AffineForm = ({a: c for a, c in terms.items() if a in stage.axes}, const)
-    best: AffineForm = ({a: c for a, c in terms.items() if a not in stage.axes}, 0)
-    return interval_of(worst)[1] + interval_of(best)[0] < 0
 
 
 def _read(
@@ -326,38 +218,11 @@ def _read(
     if not loads:
         return []
     each = [
-        [found for need in known if (found := _before(need.masked, load, stage)) is not None]
+        [found for need in known if (found := at_producer(need.masked, load, stage)) is not None]
         for load, known in loads
     ]
     return [
         MaskedNeed(masked, False)
         for masked in each[0]
-        if all(any(_equal(masked, other) for other in others) for others in each[1:])
+        if all(any(is_same(masked, other) for other in others) for others in each[1:])
     ]
-
-
-def _equal(lhs: Masked, rhs: Masked) -> bool:
-    return lhs.mask is rhs.mask and lhs.places == rhs.places
-
-
-def _before(masked: Masked, load: Load, stage: Compute) -> Masked | None:
-    """A mask of a reader at places of what it loads: those that are an index but for a number."""
-    forms = [(axis, affine_index(i)) for axis, i in zip(stage.axes, load.indices, strict=True)]
-    places: list[AffineForm] = []
-    for place in masked.places:
-        found = _axis_of(place, forms)
-        if found is None:
-            return None
-        places.append(found)
-    return Masked(masked.mask, tuple(places))
-
-
-def _axis_of(
-    place: AffineForm, forms: Sequence[tuple[Axis, AffineForm | None]]
-) -> AffineForm | None:
-    if not place[0]:
-        return place
-    for axis, form in forms:
-        if form is not None and form[0] == place[0]:
-            return {axis: 1}, place[1] - form[1]
-    return None

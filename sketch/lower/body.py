@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sketch.analysis.access import affine_index, index_interval
 from sketch.lang.affine import UNBOUNDED
+from sketch.lang.conditions import conjuncts
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary
 from sketch.lang.rewrite import rewrite
 from sketch.lower.buffers import Buffers
@@ -81,7 +82,7 @@ def _guards(source: Expr, reduce: Reduce, stage: PlacedStage) -> tuple[Expr, tup
         return source, ()
     predicates: list[Predicate] = []
     rest: list[Expr] = []
-    for condition in _conjuncts(source.condition):
+    for condition in conjuncts(source.condition):
         predicate = affine_predicate(condition, stage)
         if predicate is None:
             rest.append(condition)
@@ -100,12 +101,6 @@ def _guards(source: Expr, reduce: Reduce, stage: PlacedStage) -> tuple[Expr, tup
 def _is_identity(node: Expr, reduce: Reduce) -> bool:
     identity = reduce.reducer.identity[0]
     return isinstance(node, Const) and node.dtype == identity.dtype and node.value == identity.value
-
-
-def _conjuncts(condition: Expr) -> list[Expr]:
-    if isinstance(condition, Binary) and condition.op == "and":
-        return [*_conjuncts(condition.lhs), *_conjuncts(condition.rhs)]
-    return [condition]
 
 
 def affine_predicate(condition: Expr, stage: PlacedStage) -> Predicate | None:

@@ -135,12 +135,7 @@ def test_a_tile_may_be_read_while_the_next_one_is(tiles: int) -> None:
 def test_faults_are_noticed_in_ptx(fault: str) -> None:
     source, arrays, expected = program(4)
     mutant = mutated(source, {**SEEN_BY_BOTH, **SEEN_IN_PTX}[fault])
-    ptx = ptx_of(mutant.text)
-    try:
-        (found,) = run_ptx(mutant, ptx, arrays).values()
-    except (MemoryFault, PtxError):
-        return
-    assert not np.array_equal(found, expected)
+    assert is_noticed_in_ptx(mutant, arrays, expected)
 
 
 @needs_compiler
@@ -148,6 +143,16 @@ def test_faults_are_noticed_in_ptx(fault: str) -> None:
 def test_faults_are_noticed_in_emulation(fault: str, tmp_path: Path) -> None:
     source, arrays, expected = program(4)
     assert is_noticed(mutated(source, SEEN_BY_BOTH[fault]), arrays, expected, tmp_path)
+
+
+def is_noticed_in_ptx(mutant: CudaSource, arrays: Arrays, expected: np.ndarray) -> bool:
+    """Whether the interpreter reports a fault of a program, or gets another result."""
+    ptx = ptx_of(mutant.text)
+    try:
+        (found,) = run_ptx(mutant, ptx, arrays).values()
+    except (MemoryFault, PtxError):
+        return True
+    return not np.array_equal(found, expected)
 
 
 def is_noticed(mutant: CudaSource, arrays: Arrays, expected: np.ndarray, folder: Path) -> bool:
@@ -171,12 +176,7 @@ def test_faults_in_rounding_are_noticed(fault: str, tmp_path: Path) -> None:
     source, arrays, expected = program(3, SINGLES)
     mutant = mutated(source, SEEN_WHERE_ROUNDED[fault])
     assert is_noticed(mutant, arrays, expected, tmp_path)
-    ptx = ptx_of(mutant.text)
-    try:
-        (found,) = run_ptx(mutant, ptx, arrays).values()
-    except (MemoryFault, PtxError):
-        return
-    assert not np.array_equal(found, expected)
+    assert is_noticed_in_ptx(mutant, arrays, expected)
 
 
 @needs_compiler

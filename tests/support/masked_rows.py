@@ -5,7 +5,8 @@ from __future__ import annotations
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import Expr, select
-from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.operators.matmul import matmul
 from sketch.operators.softmax import softmax
 
 
@@ -48,15 +49,4 @@ def masked_attention(
         return select(seen_before(i, j, steps, offset), products[i, j] * 0.5, outside)
 
     weights = softmax(compute((rows, columns), score, name="scores"))
-    return ComputeDAG([weighed(weights, v)])
-
-
-def weighed(weights: Tensor, values: Tensor) -> Tensor:
-    """``weights @ values``."""
-    j = reduce_axis(values.shape[0], "j")
-    result: Tensor = compute(
-        (weights.shape[0], values.shape[1]),
-        lambda i, e: reducers.sum(weights[i, j] * values[j, e], axis=j),
-        name="result",
-    )
-    return result
+    return ComputeDAG([matmul(weights, v, "result")])

@@ -20,11 +20,12 @@ from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.nest.loopnest import Loop, LoopNest, LoopVar, Node, Store
 from sketch.nest.walk import bodies, walk
+from sketch.operators.matmul import matmul
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Rfactor
-from tests.support.masked_rows import masked_attention, weighed
+from tests.support.masked_rows import masked_attention
 
 TARGET = replace(host_target(1), vector_bytes=16, registers=16, fma_accumulators=4)
 ROWS, COLUMNS = 64, 64
@@ -105,7 +106,7 @@ def test_sums_of_both_axes_in_parts() -> None:
     seen = compute((75, 75), lambda i, j: select(j < 2 * i, x[i, j], -math.inf), name="seen")
     powers = compute((75, 75), lambda i, j: unary("exp", seen[i, j]), name="powers")
     total = compute(1, lambda b: reducers.sum(powers[i, j], axis=(i, j)), name="total")
-    dag, rng = ComputeDAG([total, weighed(powers, v)]), np.random.default_rng(1)
+    dag, rng = ComputeDAG([total, matmul(powers, v, "result")]), np.random.default_rng(1)
     divided = [s for s in generate(dag, TARGET) if any(isinstance(x, Rfactor) for x in s.steps)]
     for sketch in divided:
         nest = prepare(lower(sketch, sample(sketch, 1, rng).row(0)), TARGET)

@@ -12,7 +12,8 @@ from sketch.lang import reducers
 from sketch.lang.expr import Expr, cast, select, unary
 from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
-from tests.support.masked_rows import masked_attention, weighed
+from sketch.operators.matmul import matmul
+from tests.support.masked_rows import masked_attention
 
 
 def needs(dag: ComputeDAG) -> dict[str, str]:
@@ -74,14 +75,15 @@ def test_readers_of_other_columns() -> None:
     """What one of them reads of a neighbour is needed, too."""
     scores, v = _scores(8, 8), placeholder((8, 4), name="v")
     powers = compute((8, 8), lambda i, j: unary("exp", scores[i, j]), name="powers")
-    assert set(needs(ComputeDAG([weighed(powers, v)]))) == {"made", "scores", "powers", "result"}
+    found = needs(ComputeDAG([matmul(powers, v, "result")]))
+    assert set(found) == {"made", "scores", "powers", "result"}
     j = reduce_axis(7, "j")
     shifted = compute(8, lambda i: reducers.sum(powers[i, j + 1], axis=j), name="shifted")
-    found = needs(ComputeDAG([shifted, weighed(powers, v)]))
+    found = needs(ComputeDAG([shifted, matmul(powers, v, "result")]))
     assert found["shifted"] == "+1x1 -1x0 +0!"
     assert found["powers"] == "+1x1 -1x0 -1"
     around = compute((8, 7), lambda i, j: powers[i, j] + powers[i, j + 1], name="around")
-    assert needs(ComputeDAG([weighed(around, placeholder((7, 4), name="w"))])) == {}
+    assert needs(ComputeDAG([matmul(around, placeholder((7, 4), name="w"), "result")])) == {}
 
 
 def test_conditions_on_one_axis_are_no_masks() -> None:
@@ -116,7 +118,7 @@ def test_quotients_by_what_is_zero_for_all_data(divisor: Callable[..., Expr]) ->
     powers, x = _powers(), placeholder((9, 9), name="y")
     body = lambda i, j: powers[i, j] / divisor(powers, x, i, j)  # noqa: E731
     quotients = compute((9, 9), body, name="quotients")
-    assert needs(ComputeDAG([weighed(quotients, placeholder((9, 4), name="v"))])) == {}
+    assert needs(ComputeDAG([matmul(quotients, placeholder((9, 4), name="v"), "result")])) == {}
 
 
 @pytest.mark.parametrize("offset", [0, -1])
@@ -125,7 +127,7 @@ def test_quotients_by_sums_of_what_rows_see(offset: int) -> None:
     powers, j = _powers(offset), reduce_axis(9, "j")
     total = compute(9, lambda i: reducers.sum(powers[i, j], axis=j), name="total")
     shares = compute((9, 9), lambda i, j: powers[i, j] / total[i], name="shares")
-    found = needs(ComputeDAG([weighed(shares, placeholder((9, 4), name="v"))]))
+    found = needs(ComputeDAG([matmul(shares, placeholder((9, 4), name="v"), "result")]))
     assert set(found) == (
         {"total"} if offset else {"scores", "powers", "total", "shares", "result"}
     )
