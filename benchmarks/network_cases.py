@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from autosched import zoo
@@ -11,18 +11,31 @@ EAGER_BAR: Final = 1.0
 SUM_BAR_PERCENT: Final = 3.0
 RESIDUAL_BAR_PERCENT: Final = 2.0
 ERROR_BAR: Final = 2e-5
+BATCHED_BAR: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One network, at batch 1 and its own default size.
+    """One network of the zoo, at its own default size.
 
     Attributes:
+        name: of the network.
         ratio_bar: what ``ratio_low`` (fastest rival / ours) has to reach.
+        batch: images, or sequences, of a run.
     """
 
     name: str
     ratio_bar: float
+    batch: int = 1
+
+    @property
+    def label(self) -> str:
+        """The name of the row, and of the log."""
+        return self.name if self.batch == 1 else f"{self.name}.batch{self.batch}"
+
+    def batched(self, batch: int) -> Case:
+        """The same network with another batch."""
+        return self if batch == 1 else replace(self, batch=batch, ratio_bar=BATCHED_BAR)
 
     def bars(self, row: dict[str, Any]) -> dict[str, bool]:
         """Each bar and whether ``row`` reaches it; an incomplete row reaches none."""

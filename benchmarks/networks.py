@@ -3,7 +3,8 @@
 ``python -m benchmarks.networks --networks resnet-18 --budget 10m --json FILE``
 
 Tuning goes on from the logs in ``--logs``; with ``--skip-tuned`` only tasks without a record are
-tuned, and the budget shrinks with their number.
+tuned, and the budget shrinks with their number.  ``--batch 1 4 16`` runs each network with several
+images, or sequences, at once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import autosched
@@ -58,10 +60,10 @@ def measure(case: Case, threads: int, arguments: argparse.Namespace, folder: Pat
 
     No weights stay in this process while the contenders run.
     """
-    tuned = tune(
-        case.name, zoo.build(case.name, layout=arguments.layout), threads, arguments, folder
-    )
-    workload = exported(zoo.build(case.name), tuned.flops, folder, arguments.layout)
+    network = zoo.build(case.name, batch=case.batch, layout=arguments.layout)
+    tuned = tune(case.label, network, threads, arguments, folder)
+    network = zoo.build(case.name, batch=case.batch)
+    workload = exported(network, tuned.flops, folder, arguments.layout)
     return compared(case, workload, tuned, threads, arguments)
 
 
@@ -83,7 +85,7 @@ def compared(
     options = Options(arguments.rounds, arguments.seconds)
     contenders: list[Contender] = [OursNetwork(tuned.module), Peak(), *chosen]
     result = compare(workload, contenders, threads, options)
-    row = comparison_row(case.name, threads, workload.flops, result)
+    row = comparison_row(case.label, threads, workload.flops, result)
     row["budget"] = arguments.budget
     row["sum_of_tasks_ms"] = tuned.sum_of_tasks_ms
     row["max_error"] = error_from_float64(workload, result)
@@ -160,17 +162,18 @@ def main() -> None:
     """Run the networks that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_networks(parser)
+    parser.add_argument("--batch", nargs="+", type=int, default=[1], help="images of a run")
     add_tuning(parser, "10m", "out/networks")
     add_comparison(parser, (2, 1), 1.0, NETWORK_RIVALS)
     arguments = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in CASES if arguments.all else arguments.networks:
-            for threads in arguments.threads:
-                rows.append(measure(CASES[name], threads, arguments, Path(folder)))
-                print_row(rows[-1])
-                print_bars(rows[-1])
-                write_json(arguments.json, rows)
+        names = CASES if arguments.all else arguments.networks
+        for name, batch, threads in product(names, arguments.batch, arguments.threads):
+            rows.append(measure(CASES[name].batched(batch), threads, arguments, Path(folder)))
+            print_row(rows[-1])
+            print_bars(rows[-1])
+            write_json(arguments.json, rows)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,15 @@ def test_a_row_may_miss_one_bar(name, change):
     assert sum(not holds for holds in bars(name, **change).values()) == 1
 
 
+def test_a_batch_has_rows_of_its_own_and_another_bar():
+    one, many = CASES["resnet-18"], CASES["resnet-18"].batched(16)
+    row = ROW | {"flags": [], "ratio_low": 1.2}
+    assert one.batched(1) is one
+    assert (one.label, many.label) == ("resnet-18", "resnet-18.batch16")
+    assert all(many.bars(row).values())
+    assert sum(not holds for holds in one.bars(row).values()) == 1
+
+
 @pytest.mark.parametrize("what", ["kernels_without_record", "host_operators"])
 def test_an_incomplete_row_misses_all_bars(what):
     assert flags(ROW | {what: 2})[0].startswith("2 ")
