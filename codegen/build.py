@@ -7,6 +7,7 @@ from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
 from codegen.passes.clip import clip
 from codegen.passes.fuse import fuse
+from codegen.passes.joined_rows import joined_rows
 from codegen.passes.lane_trees import lane_trees
 from codegen.passes.legalize import legalize
 from codegen.passes.means import means
@@ -44,7 +45,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     nest = promote(partial_sums(nest, target), target)
     nest = clip(nest if on_units else skip(nest))
     nest = fuse(simplify(specialize(nest, target)), target)
-    return tile_operands(nest, target) if on_units else nest
+    return tile_operands(joined_rows(nest, target), target) if on_units else nest
 
 
 def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:

@@ -14,6 +14,7 @@ from codegen.llvm.index_bounds import IndexBounds
 from codegen.llvm.lane_patterns import lane_pattern
 from codegen.llvm.memory import Memory
 from codegen.llvm.scope import KnownAccess, LoopScope
+from codegen.llvm.unit_operands import UnitOperands
 from codegen.llvm.values import (
     SSA_TYPES,
     Form,
@@ -62,8 +63,8 @@ class ExpressionEmitter:
             LoopVar: self._loop_var,
             Var: self._var,
             BufferLoad: self._load,
-            Binary: self._binary,
-            Unary: self._unary,
+            Binary: UnitOperands(self).binary,
+            Unary: UnitOperands(self).unary,
             Select: self._select,
             Cast: self._cast,
         }
@@ -271,7 +272,8 @@ class ExpressionEmitter:
 
     # operators
 
-    def _binary(self, expr: Binary) -> SsaValue:
+    def binary(self, expr: Binary) -> SsaValue:
+        """The value of an operator on two operands, none of a tensor unit."""
         lhs = self.evaluate(expr.lhs)
         if expr.op in LOGICAL:
             if lhs.const is not None and bool(lhs.const) != (expr.op == "and"):
@@ -312,7 +314,8 @@ class ExpressionEmitter:
         ref = self.arithmetic.compare(op, lhs.dtype, width, left, right)
         return SsaValue(ref, "bool", width)
 
-    def _unary(self, expr: Unary) -> SsaValue:
+    def unary(self, expr: Unary) -> SsaValue:
+        """The value of an operator on one operand, none of a tensor unit."""
         value = self.evaluate(expr.operand)
         if expr.op == "neg" and value.form is not None:
             return SsaValue("", expr.dtype, 0, None, forms.scale(value.form, -1))

@@ -219,9 +219,9 @@ class Memory:
             return self._masked_load(dtype, width, pointer, str(guard.mask))
         return self._split_load(dtype, width, pointer, str(guard.mask), most)
 
-    def load_words(self, width: int, address: Address, guard: Guard) -> str:
-        """Four bytes as an int32, or for each lane the next four."""
-        return self._load("int32", width, address, guard)
+    def load_words(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
+        """Bytes as an int32 or an int64, or for each lane the next ones."""
+        return self._load(dtype, width, address, guard)
 
     def _masked_load(self, dtype: str, width: int, pointer: str, mask: str) -> str:
         """A masked load whose mask LLVM cannot lose.

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from codegen.llvm.addresses import ALWAYS, Guard, lane_constants
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
-from codegen.llvm.unit_calls import UNIT_CALLS, load_group, unit_call
+from codegen.llvm.unit_calls import UNIT_CALLS, unit_call
 from codegen.llvm.values import Form, SsaValue, mask_literal, type_text
 from sketch.lang.dtypes import is_float, size_of
-from sketch.lang.expr import Binary, Expr, Reducer, Unary
-from sketch.lang.operator_names import GROUP
+from sketch.lang.expr import Binary, Expr, Reducer
 from sketch.lang.reducers import is_sum
-from sketch.nest.loopnest import Buffer, BufferLoad, Loop, Predicate, Store
+from sketch.nest.loopnest import Buffer, Loop, Predicate, Store
 
 
 @dataclass(slots=True)
@@ -211,19 +210,9 @@ class Statements:
     def _unit(self, old: SsaValue, term: Binary) -> SsaValue:
         """``old`` and what an instruction of a tensor unit adds to it."""
         operand, width = self.evaluator.operand, self.scope.width
-        lhs, rhs = self._factor(term.lhs), self._factor(term.rhs)
+        lhs, rhs = self.evaluator.evaluate(term.lhs), self.evaluator.evaluate(term.rhs)
         operands = (operand(old, width), operand(lhs, width), operand(rhs, width))
         return SsaValue(unit_call(self.writer, term.op, operands), old.dtype, width)
-
-    def _factor(self, factor: Expr) -> SsaValue:
-        """What a tensor unit takes, as 32-bit lanes."""
-        if not isinstance(factor, Unary) or factor.op != GROUP:
-            return self.evaluator.evaluate(factor)
-        load = factor.operand
-        assert isinstance(load, BufferLoad)
-        size = size_of(load.dtype)
-        form, extra = self.evaluator.locate(load.buffer, load.indices, size)
-        return load_group(self.memory, load.buffer, form, extra, self.evaluator.guard)
 
     def _accumulate_literal(self, old: SsaValue, lhs: SsaValue, rhs: SsaValue) -> SsaValue | None:
         """``old + lhs * rhs`` where a factor is 1 or -1."""

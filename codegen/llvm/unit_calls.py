@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from codegen.llvm.addresses import Guard
-from codegen.llvm.memory import Memory
-from codegen.llvm.values import Form, SsaValue
 from codegen.llvm.writer import Writer
-from sketch.lang.dtypes import is_float, size_of
+from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Binary
-from sketch.nest.loopnest import Buffer, LoopNest, Scope
+from sketch.nest.loopnest import LoopNest, Scope
 from sketch.nest.walk import stores
 from sketch.target.units import UNITS
 
@@ -46,6 +43,10 @@ UNIT_CALLS: Final[Mapping[str, UnitCall]] = {
         ("sdot", 128, "aarch64.neon.sdot.v4i32.v16i8", "i32", "i8", 8),
         ("usdot", 128, "aarch64.neon.usdot.v4i32.v16i8", "i32", "i8", 8),
         ("bfdot", 128, "aarch64.neon.bfdot.v4f32.v8bf16", "float", "bfloat", 16),
+        ("smmla", 128, "aarch64.neon.smmla.v4i32.v16i8", "i32", "i8", 8),
+        ("ummla", 128, "aarch64.neon.ummla.v4i32.v16i8", "i32", "i8", 8),
+        ("usmmla", 128, "aarch64.neon.usmmla.v4i32.v16i8", "i32", "i8", 8),
+        ("bfmmla", 128, "aarch64.neon.bfmmla", "float", "bfloat", 16),
     )
 }
 
@@ -80,28 +81,3 @@ def unit_call(writer: Writer, unit: str, operands: tuple[str, str, str]) -> str:
     writer.declare(call.name, f"{call.acc} {{}}({call.acc}, {call.operand}, {call.operand})")
     parts = ", ".join(f"{call.operand} {part}" for part in casts)
     return writer.emit(f"call {call.acc} @{call.name}({call.acc} {acc}, {parts})")
-
-
-def load_group(
-    memory: Memory, buffer: Buffer, form: Form, extra: SsaValue | None, guard: Guard
-) -> SsaValue:
-    """Four bytes of neighbouring elements as an int32, or for each lane the next four.
-
-    Args:
-        memory: of the function.
-        buffer: that has them.
-        form: offset of the first element, affine in the loops' variables.
-        extra: part of the offset that is known at run time only; None: none.
-        guard: condition of the access.
-    """
-    width = memory.scope.width if form.lane else 0
-    key = ("group", form, extra, guard.condition, guard.mask, width)
-    known = memory.loads.setdefault(buffer, {})
-    value = known.get(key)
-    if value is None:
-        address = memory.address(buffer, form, extra)._replace(align=size_of(buffer.dtype))
-        ref = memory.load_words(width, address, guard)
-        if width and buffer.ahead:
-            memory.prefetches.add(buffer, form, address)
-        value = known[key] = SsaValue(ref, "int32", width)
-    return value

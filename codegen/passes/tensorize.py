@@ -12,29 +12,42 @@
 ``group`` is an element and those after it, as many as a unit takes, as one 32-bit lane.  Where the
 terms end within a group, what is left of ``A`` is read element by element; packed ``B`` is padded.
 Loops that no unit of the target computes are unrolled.
+
+Of a joint unit, whose vectors have ``m`` rows of ``n`` columns, sums are in registers of their own:
+
+    serial k:                                       serial k:
+      tensor m in 0..2, p in 0..8:                    unrolled h in 0..2:
+        vectorized j in 0..4:                   ->      tensor r in 0..2, vectorized lane in 0..4:
+          acc[m, j] += A[m, k + p] * B[k, j, p]           block[h, lane] +=
+                                                            unit(group(A[r, k]), group(B[k, 2 * h]))
+                                                    acc[0..2, 0..4] = rows of block[0..2]
+
+``h`` is which columns of a row, and a lane what a unit has there; what several rows give is put
+together later (``joined_rows``), when it is known which of them there are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
 
-from codegen.passes.affine import constant, flatten, interval, loop_range, variables
+from codegen.passes.affine import constant
+from codegen.passes.joint_sums import JointSums, joint_sums
 from codegen.passes.rewrite import (
     Nodes,
     Values,
-    is_dynamic,
     map_body,
     substitute,
     substitute_expr,
+    substitute_predicates,
     with_body,
     without_loops,
 )
 from codegen.passes.tile_blocks import is_tile_loop
+from codegen.passes.tile_registers import fills_zero
+from codegen.passes.unit_blocks import Block, End, block_in
 from sketch.lang.dtypes import is_unsigned, size_of
-from sketch.lang.expr import Binary, Cast, Const, Expr, Unary, binary
+from sketch.lang.expr import Binary, Const, Expr, Unary, binary, cast
 from sketch.lang.operator_names import BITS, GROUP
-from sketch.lang.reducers import is_sum
 from sketch.lang.rewrite import reused
 from sketch.nest.loopnest import (
     Affine,
@@ -47,109 +60,98 @@ from sketch.nest.loopnest import (
     Predicate,
     Store,
 )
-from sketch.nest.walk import index_variables, walk
+from sketch.nest.walk import walk
 from sketch.target.target import Target
-from sketch.target.units import TensorUnit, units_of
+from sketch.target.units import LANE_BYTES, TensorUnit, units_of
 
 
 def tensorize(nest: LoopNest, target: Target) -> LoopNest:
-    """The nest without loops of tensor units."""
-    return replace(nest, roots=_Pass(units_of(target)).nodes(nest.roots, ()))
+    """The nest without loops of tensor units, but for rows of joint ones."""
+    units = units_of(target)
+    joint = tuple(unit for unit in units if unit.joint)
+    own = tuple(unit for unit in units if not unit.joint)
+    return replace(nest, roots=_Pass(own, joint).nodes(nest.roots, ()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
+    """``joint``: units whose sums are in registers of their own, which are none yet."""
+
     units: tuple[TensorUnit, ...]
+    joint: tuple[TensorUnit, ...]
 
     def nodes(self, nodes: Nodes, around: tuple[Loop, ...]) -> Nodes:
-        return reused([part for node in nodes for part in self.node(node, around)], nodes)
+        new: list[Node] = []
+        for node in nodes:
+            sums = self._sums(node, around)
+            if sums is None:
+                new.extend(self.node(node, around))
+                continue
+            zero = bool(new) and fills_zero(new[-1], sums.update)
+            if zero:
+                new.pop()
+            inside = _Pass(self.joint, ()).node(sums.retargeted(), around)
+            new.append(sums.around(inside, zero))
+        return reused(new, nodes)
+
+    def _sums(self, node: Node, around: tuple[Loop, ...]) -> JointSums | None:
+        """The sums of a part of a nest that does nothing but add to them, on a joint unit."""
+        if not self.joint or not isinstance(node, Loop):
+            return None
+        sums = joint_sums(node)
+        use = None if sums is None else _use_in(node, around, self.joint)
+        return sums if use is not None and use.is_whole else None
 
     def node(self, node: Node, around: tuple[Loop, ...]) -> Nodes:
         if not isinstance(node, Loop):
             return (map_body(node, lambda body: self.nodes(body, around)),)
         if is_tile_loop(node):
             return (node,)
-        block = _block_in(node, around)
+        block = block_in(node, around)
         if block is not None:
-            use = next((u for u in map(block.use, self.units) if u is not None), None)
+            use = _use(block, self.units)
             return (_unrolled(node),) if use is None else use.pieces(node)
         if node.kind is LoopKind.TENSOR:
             return (_unrolled(node),)
         return (map_body(node, lambda body: self.nodes(body, (*around, node))),)
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """The loops of a unit: its terms, its lanes, the statement, and all loops around the terms."""
-
-    terms: Loop
-    lanes: Loop
-    store: Store
-    around: tuple[Loop, ...]
-
-    def use(self, unit: TensorUnit) -> _Use | None:
-        """How a unit computes the block, if it does."""
-        shape = prod(int(x.extent) for x in self.around if x.kind is LoopKind.TENSOR)
-        if (shape, int(self.lanes.extent), int(self.terms.extent)) != (unit.m, unit.n, unit.k):
-            return None
-        if self.lanes.kind is not LoopKind.VECTORIZED:
-            return None
-        operands = self._operands(unit)
-        end = self._end()
-        return None if operands is None or end is None else _Use(self, unit, *operands, end)
-
-    def _operands(self, unit: TensorUnit) -> tuple[BufferLoad, BufferLoad] | None:
-        store, terms, lanes = self.store, self.terms.var, self.lanes.var
-        product = store.values[0]
-        if store.reducer is None or not is_sum(store.reducer) or product.dtype != unit.acc:
-            return None
-        if not isinstance(product, Binary) or product.op != "mul":
-            return None
-        for first, second in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
-            lhs, rhs = _loaded(first), _loaded(second)
-            if lhs is None or rhs is None or (lhs.dtype, rhs.dtype) != (unit.lhs, unit.rhs):
-                continue
-            if _steps(lhs, terms, lanes) == (1, 0) and _steps(rhs, terms, lanes) == (1, unit.k):
-                return (lhs, rhs) if _is_grouped(rhs, terms, unit.k) else None
+def _use_in(node: Node, around: tuple[Loop, ...], units: tuple[TensorUnit, ...]) -> _Use | None:
+    """How units compute the one block in a part of a nest, if one does."""
+    if not isinstance(node, Loop):
         return None
-
-    def _end(self) -> _End | None:
-        """Where the terms end; None where predicates on them are of another form."""
-        own = self.terms.var
-        found = [p for p in self.store.predicates if own in variables(p.index)]
-        if not found:
-            return _End(None, Affine(()), 0)
-        (predicate, *others), loops = found, {loop.var: loop for loop in self.around}
-        inner = {loop.var: loop for loop in (self.terms, self.lanes)}
-        base = Affine(tuple(t for t in predicate.index.terms if t[0] is not own))
-        size = int(self.terms.extent)
-        whole = all(v in loops and c * int(loops[v].stride) % size == 0 for v, c in base.terms)
-        if others or predicate.index.coefficient(own) != 1 or not whole:
-            return None
-        low, _ = interval(predicate.index, {v: loop_range(x) for v, x in (loops | inner).items()})
-        if low < predicate.low:
-            return None
-        return _End(predicate, base, predicate.high - predicate.index.const)
+    block = block_in(node, around)
+    if block is not None:
+        return _use(block, units)
+    found = (_use_in(inner, (*around, node), units) for inner in node.body)
+    return next((use for use in found if use is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The terms whose place ``base + term`` is below ``count``; without a predicate, all are."""
-
-    predicate: Predicate | None
-    base: Affine
-    count: int
+def _use(block: Block, units: tuple[TensorUnit, ...]) -> _Use | None:
+    """How the first unit that computes a block does it."""
+    for unit in units:
+        if block.is_of(unit):
+            operands, end = block.operands(unit), block.end()
+            if operands is not None and end is not None:
+                return _Use(block, unit, *operands, end)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
     """A block that a unit computes."""
 
-    block: _Block
+    block: Block
     unit: TensorUnit
     lhs: BufferLoad
     rhs: BufferLoad
-    end: _End
+    end: End
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the block is computed by the unit."""
+        rest = self.end.count % self.unit.k
+        return self.end.predicate is None or not rest or self._last_group() is not None
 
     def pieces(self, node: Loop) -> Nodes:
         """``node``, which is around the block or its terms, with whole groups; what is left."""
@@ -172,22 +174,28 @@ class _Use:
         whole = () if self.end.count < self.unit.k else (self._replaced(node, self._whole()),)
         return (*whole, *tail)
 
-    def _whole(self) -> Store:
+    def _whole(self) -> Node:
         predicates = self._others
         if self.end.predicate is not None:
             predicates = (*predicates, Predicate(self.end.base, 0, self._full))
-        return self._store(_group(self._first(self.lhs)), predicates)
+        return self._store(Unary(GROUP, self._first(self.lhs), self._word), predicates)
 
-    def _rest(self, count: int, outside: tuple[Predicate, ...]) -> Store:
+    def _rest(self, count: int, outside: tuple[Predicate, ...]) -> Node:
         """Where ``count`` elements are left: those after them are multiplied by zeros."""
         bits = 8 * size_of(self.unit.lhs)
-        packed: Expr = Const(0, "int32")
+        packed: Expr = Const(0, self._word)
         for n in range(count):
             values: Values = {self.block.terms.var: constant(n)}
             element: Expr = Unary(BITS, substitute_expr(self.lhs, values), "int32")
+            element = cast(element, self._word)
             element = binary("shift_left", element, bits * n) if n else element
             packed = binary("bit_or", packed, element) if n else element
         return self._store(packed, (*self._others, *outside))
+
+    @property
+    def _word(self) -> str:
+        """The type that the elements of one row have together."""
+        return f"int{8 * self.unit.k * size_of(self.unit.lhs)}"
 
     @property
     def _full(self) -> int:
@@ -199,20 +207,44 @@ class _Use:
         """Predicates of the statement that are not about the end of the terms."""
         return tuple(p for p in self.block.store.predicates if p is not self.end.predicate)
 
-    def _store(self, lhs: Expr, predicates: tuple[Predicate, ...]) -> Store:
-        operands = (lhs, _group(self._first(self.rhs)))
-        if is_unsigned(self.unit.rhs):  # the instructions have unsigned elements first
-            operands = operands[::-1]
-        product = Binary(self.unit.name, *operands, self.unit.acc)
-        return replace(self.block.store, values=(product,), predicates=predicates)
+    def _store(self, lhs: Expr, predicates: tuple[Predicate, ...]) -> Node:
+        """The statement in its lanes, of a joint unit for each row."""
+        block, unit = self.block, self.unit
+        rhs = self._columns() if unit.joint else Unary(GROUP, self._first(self.rhs), "int32")
+        rows = _rows_apart(block) if unit.joint else {}
+        operands = (substitute_expr(lhs, rows), rhs)
+        if is_unsigned(unit.rhs) and not is_unsigned(unit.lhs):
+            operands = operands[::-1]  # the instructions have unsigned elements first
+        store = replace(
+            block.store,
+            values=(Binary(unit.name, *operands, unit.acc),),
+            predicates=substitute_predicates(predicates, rows),
+        )
+        inner: Node = with_body(block.lanes, (store,))
+        for loop, form in zip(block.rows, rows.values(), strict=False):
+            inner = replace(loop, var=form.terms[0][0], body=(inner,))
+        return inner
+
+    def _columns(self) -> Expr:
+        """All columns of the second operand that a joint unit takes: what is in each lane."""
+        (rows,), words = self.block.rows, LANE_BYTES // size_of(self.unit.rhs)
+        values: Values = {
+            self.block.lanes.var: Affine(((rows.var, self.unit.n),)),
+            self.block.terms.var: Affine(((self.block.lanes.var, words),)),
+        }
+        return Unary(GROUP, substitute_expr(self.rhs, values), "int32")
 
     def _first(self, load: BufferLoad) -> Expr:
         return substitute_expr(load, {self.block.terms.var: constant(0)})
 
-    def _replaced(self, node: Node, store: Store) -> Node:
+    def _replaced(self, node: Node, new: Node) -> Node:
+        """``node`` with ``new`` in place of the block's terms."""
         if node is self.block.terms:
-            return with_body(self.block.lanes, (store,))
-        return map_body(node, lambda body: tuple(self._replaced(part, store) for part in body))
+            return new
+        changed = map_body(node, lambda body: tuple(self._replaced(part, new) for part in body))
+        if node in self.block.rows:  # now vectors of columns
+            return _of_kind(changed, LoopKind.UNROLLED)
+        return changed
 
     def _last_group(self) -> dict[LoopVar, Affine] | None:
         """The values of the loops at which the last group starts; None where none is there."""
@@ -227,48 +259,13 @@ class _Use:
         return values if left == 0 and ones else None
 
 
-def _block_in(node: Loop, around: tuple[Loop, ...]) -> _Block | None:
-    """The block of a unit in a loop, where all that its terms are summed by is in that loop, too:
-    the innermost loop of them that is executed as one, or one that is unrolled.
-    """
-    inside = [inner for inner in walk((node,)) if isinstance(inner, Loop)]
-    terms = next((x for x in inside if x.kind is LoopKind.TENSOR and x.axis_kind == "reduce"), None)
-    if terms is None or any(is_dynamic(inner) for inner in inside[1:]):
-        return None
-    if node is not terms and (node.var.axis is None or node.var.axis is not terms.var.axis):
-        return None
-    lanes = terms.body[0]
-    if len(terms.body) != 1 or not isinstance(lanes, Loop):
-        return None
-    store = lanes.body[0]
-    if len(lanes.body) != 1 or not isinstance(store, Store) or len(store.values) != 1:
-        return None
-    path = [x for x in inside if terms in walk(x.body)]
-    return _Block(terms, lanes, store, (*around, *path))
+def _rows_apart(block: Block) -> dict[LoopVar, Affine]:
+    """The variable of rows as one of its own."""
+    return {loop.var: Affine(((LoopVar("row"), 1),)) for loop in block.rows}
 
 
-def _loaded(factor: Expr) -> BufferLoad | None:
-    load = factor.operand if isinstance(factor, Cast) else factor
-    return load if isinstance(load, BufferLoad) else None
-
-
-def _steps(load: BufferLoad, terms: LoopVar, lanes: LoopVar) -> tuple[int, int] | None:
-    """Elements from term to term, and from lane to lane."""
-    form, quasi = flatten(load.buffer, load.indices)
-    if any({terms, lanes} & index_variables(index) for index, _ in quasi):
-        return None
-    return form.coefficient(terms), form.coefficient(lanes)
-
-
-def _is_grouped(load: BufferLoad, terms: LoopVar, size: int) -> bool:
-    """Whether groups are whole in memory."""
-    last = load.indices[-1]
-    alone = isinstance(last, Affine) and last == Affine(((terms, 1),))
-    return alone and int(load.buffer.shape[-1]) == size
-
-
-def _group(load: Expr) -> Expr:
-    return Unary(GROUP, load, "int32")
+def _of_kind(node: Node, kind: LoopKind) -> Node:
+    return replace(node, kind=kind) if isinstance(node, Loop) else node
 
 
 def _unrolled(node: Node) -> Node:

@@ -203,7 +203,7 @@ def _copy(store: Store, predicates: tuple[Predicate, ...], loops: tuple[Loop, ..
     """What ``store`` copies where all predicates hold, zeros elsewhere."""
     (element,) = store.values
     assert isinstance(element, BufferLoad)
-    value = Select(_all(predicates), element, Const(0, element.dtype))
+    value = Select(all_hold(predicates), element, Const(0, element.dtype))
     node: Node = replace(store, values=(value,))
     for loop in reversed(loops):
         node = with_body(loop, (node,))
@@ -212,7 +212,8 @@ def _copy(store: Store, predicates: tuple[Predicate, ...], loops: tuple[Loop, ..
     return _Copy(store.targets[0], node, frozenset(used))
 
 
-def _all(predicates: tuple[Predicate, ...]) -> Expr:
+def all_hold(predicates: tuple[Predicate, ...]) -> Expr:
+    """Predicates, one or more, as an expression."""
     tests = (test for predicate in predicates for test in _tests(predicate))
     return reduce(lambda a, b: Binary("and", a, b, "bool"), tests)
 

@@ -57,7 +57,7 @@ class _Pass:
             if block is None:
                 new.append(self._inside(node, around))
                 continue
-            zero = bool(new) and _fills(new[-1], block.update)
+            zero = bool(new) and fills_zero(new[-1], block.update)
             if zero:
                 new.pop()
             new.append(block.tiled(zero))
@@ -177,7 +177,7 @@ def _in_registers(cells: Cells) -> Cells:
     return Cells(buffers, cells.indices)
 
 
-def _fills(node: Node, update: Update) -> bool:
+def fills_zero(node: Node, update: Update) -> bool:
     """Whether a node does nothing but set all that is added to to 0."""
     found = list(stores((node,)))
     if len(found) != 1:

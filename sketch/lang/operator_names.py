@@ -23,7 +23,13 @@ FLOAT_TESTS: Final = ("is_nan", "is_inf")
 ROUND_TF32: Final = "round_tf32"
 """A float32 with the 10 fraction bits that tensor units of GPUs multiply."""
 GROUP: Final = "group"
-"""An element and those after it in memory, as one 32-bit lane of a tensor unit: of code alone."""
+"""An element and those after it in memory, as one 32-bit lane of a tensor unit, or all that it takes
+of a row as an int64: of code alone."""
+JOIN: Final = "join"
+"""The lanes of a vector, and after them those of another: of code alone."""
+LOW_HALF: Final = "low_half"
+HIGH_HALF: Final = "high_half"
+"""Half of the lanes of a vector: of code alone."""
 BITS: Final = "bits"
 """The bits of an element as an int32 that is not negative: of code alone."""
 UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS, ROUND_TF32)

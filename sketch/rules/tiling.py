@@ -185,7 +185,7 @@ class Tiling:
 
     def _lanes(self) -> int:
         if self.unit is not None:
-            return self.unit.unit.n
+            return self.unit.unit.columns
         return lanes_for(self._vector_pair()[0], self.inner.op, self.state.target)
 
     def _rows(self, axis: Axis) -> int:

@@ -24,7 +24,7 @@ from sketch.target.fragments import (
 from sketch.target.gpu_targets import instructions_of
 from sketch.target.target import Target
 
-_LANE_BYTES: Final = 4
+LANE_BYTES: Final = 4
 # Of AMX: eight registers of 16 rows of 64 bytes.
 TILES: Final = 8
 MOST_TILE_RESULTS: Final = TILES - 2
@@ -46,6 +46,13 @@ class TensorUnit:
     floats are fused multiply-adds one after the other, the last k first, each rounded to nearest;
     denormal numbers are 0, as operands and as results.
 
+    Of joint units one vector has all results of a block, row after row, and each operand likewise
+    all rows, or all columns.  So m instructions compute m rows of a whole vector's columns.  Sums of
+    floats add products of two neighbouring k at a time: these two to each other first, then both to
+    ``acc``.  Both sums are rounded to odd (toward 0, and then the last digit is 1 where anything was
+    lost), and denormal numbers are 0, as ``bfmmla`` and ``bfdot`` of Arm have it; with its extended
+    bfloat16 behaviour, which programs cannot see, a processor rounds once for both.
+
     Units with tile registers take fewer rows and products as well.  Of the k elements of an operand
     those of a 32-bit lane lie together.  Of floats they sum the products of even k and of odd k in
     this order, then both sums, and add that to ``acc``.
@@ -61,6 +68,7 @@ class TensorUnit:
         needs: features of the target, all of them.
         tiles: tile registers, which operands and results are in; 0: they are vectors.
         rounds: elements are rounded to tf32 before they are multiplied.
+        joint: rows of a block are in one vector.
         fragments: how threads have ``lhs``, ``rhs`` and ``acc``; None: one does all by itself.
     """
 
@@ -75,11 +83,17 @@ class TensorUnit:
     tiles: int = 0
     fragments: tuple[Fragment, Fragment, Fragment] | None = None
     rounds: bool = False
+    joint: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Columns of a whole vector of results in one row: lanes of the loop that walks them."""
+        return self.m * self.n if self.joint else self.n
 
     @property
     def together(self) -> int:
         """Elements of an operand that lie together."""
-        return _LANE_BYTES // size_of(self.lhs) if self.tiles else self.k
+        return LANE_BYTES // size_of(self.lhs) if self.tiles else self.k
 
     @property
     def factor(self) -> str:
@@ -150,11 +164,23 @@ def _float_products() -> tuple[TensorUnit, ...]:
     )
 
 
+def _matrix_products() -> tuple[TensorUnit, ...]:
+    """Products of two rows and two columns of 64 bits each, on Arm."""
+    kinds = (("smmla", 8, "int8", "int8", "int32", "i8mm"),
+             ("ummla", 8, "uint8", "uint8", "int32", "i8mm"),
+             ("usmmla", 8, "uint8", "int8", "int32", "i8mm"),
+             ("bfmmla", 4, "bfloat16", "bfloat16", "float32", "bf16"))  # fmt: skip
+    return tuple(
+        TensorUnit(f"{name}.128", 2, 2, k, lhs, rhs, acc, (needs,), joint=True)
+        for name, k, lhs, rhs, acc, needs in kinds
+    )
+
+
 def _tile_products() -> tuple[TensorUnit, ...]:
     """Products of whole matrices: of bytes, signed or not, and of 16-bit floats."""
     kinds = (("tdpbusd", "uint8", "int8"), ("tdpbsud", "int8", "uint8"),
              ("tdpbssd", "int8", "int8"), ("tdpbuud", "uint8", "uint8"))  # fmt: skip
-    n = TILE_BYTES // _LANE_BYTES
+    n = TILE_BYTES // LANE_BYTES
     whole = tuple(
         TensorUnit(
             name, _TILE_ROWS, n, TILE_BYTES, lhs, rhs, "int32", ("amx-tile", "amx-int8"), TILES
@@ -218,6 +244,7 @@ def _group_products() -> tuple[TensorUnit, ...]:
 
 
 UNITS: Final[tuple[TensorUnit, ...]] = (
+    *_matrix_products(),
     *_dot_products(),
     *_float_products(),
     *_tile_products(),
@@ -231,4 +258,4 @@ def units_of(target: Target) -> tuple[TensorUnit, ...]:
     """The units of a target; of CPUs those as wide as its vectors."""
     has, lanes = instructions_of(target), target.lanes()
     known = (unit for unit in UNITS if has.issuperset(unit.needs))
-    return tuple(unit for unit in known if unit.fragments is not None or unit.n == lanes)
+    return tuple(unit for unit in known if unit.fragments is not None or unit.columns == lanes)
