@@ -70,8 +70,8 @@ class NamedTarget(CodeTarget, metaclass=_AnyTargetIsOne):
 
         Args:
             name: ``"cpu"`` is this machine with all it has; ``"cpu-avx512"``, ``"cpu-avx2"``,
-                ``"cpu-sse2"`` and ``"cpu-neon"`` are instruction sets; ``"cuda"`` is the GPU of
-                this machine, ``"cuda:sm_90"`` or ``"cuda:h200"`` an architecture or a card.
+                ``"cpu-sse2"``, ``"cpu-neon"``, ``"cpu-neoverse-v1"`` are instruction sets;
+                ``"cuda"`` is this GPU, ``"cuda:sm_90"``, ``"cuda:h200"`` an architecture, a card.
             threads: worker threads of a CPU; None: one for each CPU that this process may use.
             arch: of a GPU, ``"sm_90"``.
             device: ``"emulated"``: this machine's CPU stands in for the GPU: right results,

@@ -51,6 +51,15 @@ INSTRUCTION_SETS = (
         (32 * _KB, 1 * _MB, 16 * _MB),
     ),
     InstructionSet("cpu-neon", "generic", "+neon", 16, 32, (64 * _KB, 1 * _MB, 16 * _MB)),
+    # of AWS's Graviton 3; vectors are those of NEON, which is what its tensor units take
+    InstructionSet(
+        "cpu-neoverse-v1",
+        "neoverse-v1",
+        "+neon,+dotprod,+fullfp16,+i8mm,+bf16,-sve",
+        16,
+        32,
+        (64 * _KB, 1 * _MB, 32 * _MB),
+    ),
 )
 
 
@@ -135,9 +144,9 @@ def host_target(threads: int | None = None) -> Target:
 
 
 def cpu_target(name: str = "cpu", threads: int | None = None) -> Target:
-    """A CPU target by name: ``cpu`` is this machine, ``cpu-avx512``, ``cpu-avx2``, ``cpu-sse2``
-    and ``cpu-neon`` are instruction sets (to compile for, or to run where the machine has them),
-    with nominal caches.
+    """A CPU target by name: ``cpu`` is this machine, ``cpu-avx512``, ``cpu-avx2``, ``cpu-sse2``,
+    ``cpu-neon`` and ``cpu-neoverse-v1`` are instruction sets (to compile for, or to run where the
+    machine has them), with nominal caches.
 
     Raises TargetError on an unknown name.
     """

@@ -23,9 +23,9 @@ def named_target(
     """The target of a name.
 
     Args:
-        name: ``cpu`` is this machine; ``cpu-avx512``, ``cpu-avx2``, ``cpu-sse2``, ``cpu-neon`` are
-            instruction sets; ``cuda`` is the GPU of this machine, ``cuda:sm_90`` or ``cuda:h200``
-            an architecture or a card.
+        name: ``cpu`` is this machine; ``cpu-avx512``, ``cpu-avx2``, ``cpu-sse2``, ``cpu-neon`` and
+            ``cpu-neoverse-v1`` are instruction sets; ``cuda`` is the GPU of this machine,
+            ``cuda:sm_90`` or ``cuda:h200`` an architecture or a card.
         threads: worker threads of a CPU; None: one for each CPU that this process may use.
         arch: of a GPU, instead of what follows the colon.
         device: "emulated": this machine's CPU stands in for the GPU; "emulated-checked": the same,

@@ -60,8 +60,8 @@ def add_model(parser: Parser, compiled: bool = True, kinds: str = "") -> None:
     )  # fmt: skip
     parser.add_argument(
         "--target", default="cpu", metavar="NAME",
-        help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2, cpu-neon; cuda, "
-        "cuda:sm_90 or cuda:h200",
+        help="cpu (this machine, the default), cpu-avx512, cpu-avx2, cpu-sse2, cpu-neon, "
+        "cpu-neoverse-v1; cuda, cuda:sm_90 or cuda:h200",
     )  # fmt: skip
     parser.add_argument(
         "--device", choices=DEVICES, metavar="NAME",

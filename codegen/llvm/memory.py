@@ -220,7 +220,14 @@ class Memory:
         return self._split_load(dtype, width, pointer, str(guard.mask), most)
 
     def load_words(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
-        """Bytes as an int32 or an int64, or for each lane the next ones."""
+        """Bytes as an integer, or for each lane the next ones.
+
+        Args:
+            dtype: int32 or int64.
+            width: lanes; 0: a scalar.
+            address: of the first byte.
+            guard: condition of the access.
+        """
         return self._load(dtype, width, address, guard)
 
     def _masked_load(self, dtype: str, width: int, pointer: str, mask: str) -> str:

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from codegen.llvm.addresses import Guard
 from codegen.llvm.memory import Memory
 from codegen.llvm.values import Form, SsaValue, type_text, vector_type
 from sketch.lang.dtypes import size_of
-from sketch.lang.expr import Binary, Unary
+from sketch.lang.expr import Binary, Expr, Unary
 from sketch.lang.operator_names import GROUP, HIGH_HALF, JOIN, LOW_HALF
-from sketch.nest.loopnest import BufferLoad
+from sketch.nest.loopnest import Buffer, BufferLoad, Index
 
-if TYPE_CHECKING:
-    from codegen.llvm.evaluator import ExpressionEmitter
+
+class PlainOperators(Protocol):
+    """What evaluates expressions at the current point of a function."""
+
+    memory: Memory
+    guard: Guard
+
+    def evaluate(self, expr: Expr) -> SsaValue:
+        """The value of an expression under the current guard."""
+
+    def materialise(self, value: SsaValue) -> SsaValue:
+        """The value with a name."""
+
+    def locate(
+        self, buffer: Buffer, indices: tuple[Index, ...], scale: int
+    ) -> tuple[Form, SsaValue | None]:
+        """The flat offset times ``scale``: a form, and a run-time part where there is one."""
+
+    def unary(self, expr: Unary) -> SsaValue:
+        """The value of an operator on one operand, none of a tensor unit."""
+
+    def binary(self, expr: Binary) -> SsaValue:
+        """The value of an operator on two operands, none of a tensor unit."""
 
 
 class UnitOperands:
     """Evaluates operators, those of tensor units by itself, all others as ``evaluator`` does."""
 
-    def __init__(self, evaluator: ExpressionEmitter) -> None:
+    def __init__(self, evaluator: PlainOperators) -> None:
         self.evaluator, self.memory = evaluator, evaluator.memory
 
     def unary(self, expr: Unary) -> SsaValue:

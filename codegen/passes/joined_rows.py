@@ -1,7 +1,7 @@
 """Rows of a joint tensor unit become one vector, with zeros for those that are not there.
 
-    tensor r, vectorized lane:                       vectorized lane:
-      block += unit(group(A[r, k]), b) if r < 1  ->    block += unit(join(group(A[0, k]), 0), b)
+tensor r, vectorized lane:                       vectorized lane:
+  block += unit(group(A[r, k]), b) if r < 1  ->    block += unit(join(group(A[0, k]), 0), b)
 """
 
 from __future__ import annotations

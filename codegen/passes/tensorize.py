@@ -44,7 +44,7 @@ from codegen.passes.rewrite import (
 )
 from codegen.passes.tile_blocks import is_tile_loop
 from codegen.passes.tile_registers import fills_zero
-from codegen.passes.unit_blocks import Block, End, block_in
+from codegen.passes.unit_blocks import TermsEnd, UnitBlock, block_in
 from sketch.lang.dtypes import is_unsigned, size_of
 from sketch.lang.expr import Binary, Const, Expr, Unary, binary, cast
 from sketch.lang.operator_names import BITS, GROUP
@@ -58,7 +58,6 @@ from sketch.nest.loopnest import (
     LoopVar,
     Node,
     Predicate,
-    Store,
 )
 from sketch.nest.walk import walk
 from sketch.target.target import Target
@@ -127,7 +126,7 @@ def _use_in(node: Node, around: tuple[Loop, ...], units: tuple[TensorUnit, ...])
     return next((use for use in found if use is not None), None)
 
 
-def _use(block: Block, units: tuple[TensorUnit, ...]) -> _Use | None:
+def _use(block: UnitBlock, units: tuple[TensorUnit, ...]) -> _Use | None:
     """How the first unit that computes a block does it."""
     for unit in units:
         if block.is_of(unit):
@@ -141,11 +140,11 @@ def _use(block: Block, units: tuple[TensorUnit, ...]) -> _Use | None:
 class _Use:
     """A block that a unit computes."""
 
-    block: Block
+    block: UnitBlock
     unit: TensorUnit
     lhs: BufferLoad
     rhs: BufferLoad
-    end: End
+    end: TermsEnd
 
     @property
     def is_whole(self) -> bool:
@@ -259,7 +258,7 @@ class _Use:
         return values if left == 0 and ones else None
 
 
-def _rows_apart(block: Block) -> dict[LoopVar, Affine]:
+def _rows_apart(block: UnitBlock) -> dict[LoopVar, Affine]:
     """The variable of rows as one of its own."""
     return {loop.var: Affine(((LoopVar("row"), 1),)) for loop in block.rows}
 

@@ -21,7 +21,6 @@ from sketch.nest.loopnest import (
     Loop,
     LoopKind,
     LoopVar,
-    Node,
     Predicate,
     Store,
 )
@@ -30,7 +29,7 @@ from sketch.target.units import TensorUnit
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TermsEnd:
     """The terms whose place ``base + term`` is below ``count``; without a predicate, all are."""
 
     predicate: Predicate | None
@@ -39,7 +38,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class UnitBlock:
     """The loops of a unit: its terms, its lanes, the statement, and all loops around the terms."""
 
     terms: Loop
@@ -77,12 +76,12 @@ class Block:
                 return (lhs, rhs) if _is_grouped(rhs, terms, unit.k) else None
         return None
 
-    def end(self) -> End | None:
+    def end(self) -> TermsEnd | None:
         """Where the terms end; None where predicates on them are of another form."""
         own = self.terms.var
         found = [p for p in self.store.predicates if own in variables(p.index)]
         if not found:
-            return End(None, Affine(()), 0)
+            return TermsEnd(None, Affine(()), 0)
         (predicate, *others), loops = found, {loop.var: loop for loop in self.around}
         inner = {loop.var: loop for loop in (self.terms, self.lanes)}
         base = Affine(tuple(t for t in predicate.index.terms if t[0] is not own))
@@ -97,10 +96,10 @@ class Block:
         low, _ = interval(predicate.index, {v: loop_range(x) for v, x in (loops | inner).items()})
         if low < predicate.low:
             return None
-        return End(predicate, base, predicate.high - predicate.index.const)
+        return TermsEnd(predicate, base, predicate.high - predicate.index.const)
 
 
-def block_in(node: Loop, around: tuple[Loop, ...]) -> Block | None:
+def block_in(node: Loop, around: tuple[Loop, ...]) -> UnitBlock | None:
     """The block of a unit in a loop, where all that its terms are summed by is in that loop, too:
     the innermost loop of them that is executed as one, or one that is unrolled.
     """
@@ -118,7 +117,7 @@ def block_in(node: Loop, around: tuple[Loop, ...]) -> Block | None:
     if len(lanes.body) != 1 or not isinstance(store, Store) or len(store.values) != 1:
         return None
     path = [x for x in inside if terms in walk(x.body)]
-    return Block(terms, lanes, store, (*around, *path))
+    return UnitBlock(terms, lanes, store, (*around, *path))
 
 
 def _loaded(factor: Expr) -> BufferLoad | None:

@@ -181,9 +181,16 @@ def _loads(
         scalar, dense = width == 1.0, step == tile.unit_terms
         broadcast_loads = broadcast_loads + where(scalar, copies, 0.0)
         wide = where(scalar, 0.0, copies)
-        vector_loads = vector_loads + where(dense, wide * parts, 0.0)
+        vector_loads = vector_loads + where(dense, wide * parts * _words(tile, read), 0.0)
         gathered_loads = gathered_loads + where(dense, 0.0, wide * width)
     return vector_loads, broadcast_loads, gathered_loads
+
+
+def _words(tile: _Tile, read: Access) -> Quantity:
+    """32-bit words that a lane of a tensor unit takes at a time; of other lanes one element."""
+    if is_one(tile.unit_terms):
+        return 1.0
+    return larger(tile.unit_terms * read.element_bytes / 4.0, 1.0)
 
 
 def _prefetches(tile: _Tile, reads: list[Access], parts: Quantity) -> Quantity:

@@ -23,8 +23,8 @@ FLOAT_TESTS: Final = ("is_nan", "is_inf")
 ROUND_TF32: Final = "round_tf32"
 """A float32 with the 10 fraction bits that tensor units of GPUs multiply."""
 GROUP: Final = "group"
-"""An element and those after it in memory, as one 32-bit lane of a tensor unit, or all that it takes
-of a row as an int64: of code alone."""
+"""An element and those after it in memory, as many as a tensor unit takes for a lane or a row, as
+an int32 or an int64: of code alone."""
 JOIN: Final = "join"
 """The lanes of a vector, and after them those of another: of code alone."""
 LOW_HALF: Final = "low_half"

@@ -42,16 +42,15 @@ _BYTE_COLUMNS: Final = (8, 24, *range(16, 256 + 1, 16))
 class TensorUnit:
     """``acc[m, n] += lhs[m, k] * rhs[n, k]`` in the type of ``acc``, for all of a block at once.
 
-    On CPUs n are the lanes of a vector, and the k elements of an operand lie together.  Sums of
-    floats are fused multiply-adds one after the other, the last k first, each rounded to nearest;
-    denormal numbers are 0, as operands and as results.
+    On CPUs n are the lanes of a vector, and the k elements of an operand lie together.  Of joint
+    units one vector has all results of a block, row after row, and each operand likewise all rows,
+    or all columns: m instructions compute m rows of a whole vector's columns.
 
-    Of joint units one vector has all results of a block, row after row, and each operand likewise
-    all rows, or all columns.  So m instructions compute m rows of a whole vector's columns.  Sums of
-    floats add products of two neighbouring k at a time: these two to each other first, then both to
-    ``acc``.  Both sums are rounded to odd (toward 0, and then the last digit is 1 where anything was
-    lost), and denormal numbers are 0, as ``bfmmla`` and ``bfdot`` of Arm have it; with its extended
-    bfloat16 behaviour, which programs cannot see, a processor rounds once for both.
+    Sums of floats are fused multiply-adds one after the other, the last k first, each rounded to
+    nearest.  On Arm two neighbouring products are added to each other first, then both to ``acc``,
+    each time rounded to odd: toward 0, and then the last digit is 1 where anything was lost.
+    (That is how a processor starts; in its extended mode it rounds once for both.)  On both
+    denormal numbers are 0, as operands and as results.
 
     Units with tile registers take fewer rows and products as well.  Of the k elements of an operand
     those of a 32-bit lane lie together.  Of floats they sum the products of even k and of odd k in

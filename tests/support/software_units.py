@@ -86,9 +86,7 @@ def _int_body(unit: TensorUnit, operand: str) -> list[str]:
                 f"  %s{lane}.{n} = add i32 {total}, %e{lane}.{n}",
             ]
             total = f"%s{lane}.{n}"
-        lines.append(
-            f"  %r{lane + 1} = insertelement <4 x i32> %r{lane}, i32 {total}, i32 {lane}"
-        )
+        lines.append(f"  %r{lane + 1} = insertelement <4 x i32> %r{lane}, i32 {total}, i32 {lane}")
     return lines
 
 
