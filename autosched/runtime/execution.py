@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from threading import get_native_id
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,7 @@ Arrays = Mapping[str, NDArray[Any]]
 _WARMUP_SECONDS: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(NamedTuple):
     """Memory and threads that belong to one caller; ``team`` None: the caller computes alone."""
 
     executor: Executor
@@ -56,10 +54,10 @@ class Execution:
         for row in range(repeats):
             start = time.perf_counter()
             self.executor.bind(arrays)
-            nanoseconds = self.executor.run_timed(self._team)
+            self.executor.run_timed(self._team)
             self.executor.results()
             total[row] = time.perf_counter() - start
-            rows.append(nanoseconds * 1e-9)
+            rows.append(self.executor.step_nanoseconds() * 1e-9)
         return total, np.array(rows)
 
     def count_steps(self, arrays: Arrays, repeats: int) -> StepCounts:

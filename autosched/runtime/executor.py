@@ -38,10 +38,11 @@ _RUN_PLAN_TIMED: Final = ctypes.CFUNCTYPE(
 
 @dataclass(frozen=True, slots=True)
 class _Kernels:
-    """Consecutive kernels: ``count`` rows of the plan from ``row`` on."""
+    """Consecutive kernels: ``count`` rows of the plan from ``row`` on, which is at ``address``."""
 
     row: int
     count: int
+    address: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,10 @@ class Executor:
         self._memory = {"arena": allocate(program.arena_bytes), "constants": constants}
         bases = {name: memory.ctypes.data for name, memory in self._memory.items()}
         self._plan = NativePlan(program, bases, library)
-        self._segments = _segments(program.steps, self._plan.steps, payloads)
-        self._nanoseconds = np.zeros(len(program.steps), dtype=np.int64)
+        self._segments = _segments(program.steps, self._plan, payloads)
+        self._host_times = np.zeros(len(program.steps), dtype=np.int64)
         self._row_times = np.zeros(len(self._plan.steps), dtype=np.int64)
+        self._row_times_at = self._row_times.ctypes.data
         self._run_plan: Callable[..., Any] = _RUN_PLAN(library.address("run_plan"))
         self._run_timed: Callable[..., Any] = _RUN_PLAN_TIMED(library.address("run_plan_timed"))
         self._outputs = Outputs(program, bases)
@@ -107,7 +109,7 @@ class Executor:
         Raises:
             OutOfMemoryError: there is no room for an output.
         """
-        self._inputs = tuple(_dense(inputs[spec.name]) for spec in self._specs)
+        self._inputs = tuple([_dense(inputs[spec.name]) for spec in self._specs])
         bound = self._outputs.prepare(self._inputs, given or {})
         self._results = bound.arrays
         self._plan.bind(bound.inputs, bound.outputs)
@@ -141,8 +143,9 @@ class Executor:
         for number, segment in enumerate(self._segments):
             if isinstance(segment, _Kernels):
                 count = copies.count if number == last else 0
-                plan = self._address(segment)
-                self._run_plan(plan, segment.count, team, copies.address, count, self._flush)
+                self._run_plan(
+                    segment.address, segment.count, team, copies.address, count, self._flush
+                )
             else:
                 self._evaluate(segment)
         if not self._segments or not isinstance(self._segments[last], _Kernels):
@@ -164,25 +167,26 @@ class Executor:
         self._copy_outputs()
         return tuple(self._results[number] for number in range(len(self._order)))
 
-    def run_timed(self, team: int = 0) -> NDArray[np.int64]:
-        """Execute all steps; nanoseconds of each, int64 ``[steps]``, overwritten by the next.
-
-        A step of a loop takes the time of all its iterations.
-        """
-        self._nanoseconds[...] = 0
+    def run_timed(self, team: int = 0) -> None:
+        """Execute all steps; ``step_nanoseconds`` tells what each has taken."""
         for segment in self._segments:
             if isinstance(segment, _Kernels):
-                times = self._row_times[segment.row : segment.row + segment.count]
-                self._run_timed(
-                    self._address(segment), segment.count, times.ctypes.data, team, self._flush
-                )
+                times = self._row_times_at + segment.row * self._row_times.itemsize
+                self._run_timed(segment.address, segment.count, times, team, self._flush)
             else:
                 start = time.perf_counter_ns()
                 self._evaluate(segment)
-                self._nanoseconds[segment.number] = time.perf_counter_ns() - start
+                self._host_times[segment.number] = time.perf_counter_ns() - start
         self._copy_outputs()
-        np.add.at(self._nanoseconds, self._plan.steps, self._row_times)
-        return self._nanoseconds
+
+    def step_nanoseconds(self) -> NDArray[np.int64]:
+        """What the steps of the last ``run_timed`` have taken, int64 ``[steps]``.
+
+        A step of a loop takes the time of all its iterations.
+        """
+        found = self._host_times.copy()
+        np.add.at(found, self._plan.steps, self._row_times)
+        return found
 
     def run_counted(self, reader: Reader, team: int = 0) -> NDArray[np.int64]:
         """Execute all steps; by how much each changed the counters, int64 ``[steps, files, 3]``."""
@@ -190,7 +194,7 @@ class Executor:
         for segment in self._segments:
             if isinstance(segment, _Kernels):
                 steps = self._plan.steps[segment.row : segment.row + segment.count]
-                found = reader.run_plan(self._address(segment), segment.count, team, self._flush)
+                found = reader.run_plan(segment.address, segment.count, team, self._flush)
                 readings.append((steps, np.diff(found, axis=0)))
             else:
                 before = reader.read()
@@ -199,16 +203,15 @@ class Executor:
                 readings.append((number, (reader.read() - before)[np.newaxis]))
         self._copy_outputs()
         shape = readings[0][1].shape[1:] if readings else (0, 3)
-        differences = np.zeros((len(self._nanoseconds), *shape), np.int64)
+        differences = np.zeros((len(self._host_times), *shape), np.int64)
         for steps, changes in readings:
             np.add.at(differences, steps, changes)
         return differences
 
     def _copy_outputs(self) -> None:
+        if self._outputs.count == 0:
+            return
         self._run_plan(None, 0, None, self._outputs.address, self._outputs.count, self._flush)
-
-    def _address(self, segment: _Kernels) -> int:
-        return self._plan.address + segment.row * ROW_BYTES
 
     def _evaluate(self, segment: _Evaluation) -> None:
         step, evaluator = segment.step, segment.evaluator
@@ -240,16 +243,16 @@ def _dense(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _segments(
-    steps: Sequence[Step | HostStep], rows: NDArray[np.int64], payloads: Mapping[str, bytes]
+    steps: Sequence[Step | HostStep], plan: NativePlan, payloads: Mapping[str, bytes]
 ) -> tuple[_Kernels | _Evaluation, ...]:
-    """The steps, consecutive kernels taken together; ``rows``: the step of each row of the plan."""
+    """The steps, consecutive kernels taken together."""
     segments: list[_Kernels | _Evaluation] = []
     evaluators = host_evaluators(steps, payloads)
     for native, members in groupby(enumerate(steps), key=lambda pair: isinstance(pair[1], Step)):
         group = list(members)
         if native:
-            first, stop = np.searchsorted(rows, (group[0][0], group[-1][0] + 1))
-            segments.append(_Kernels(int(first), int(stop - first)))
+            row, stop = map(int, np.searchsorted(plan.steps, (group[0][0], group[-1][0] + 1)))
+            segments.append(_Kernels(row, stop - row, plan.address + row * ROW_BYTES))
             continue
         for number, step in group:
             assert isinstance(step, HostStep)

@@ -127,10 +127,11 @@ class Module:
             HostError: an operator that runs on the host failed on these values.
             OutOfMemoryError: an output does not fit the memory of this machine.
         """
-        arrays = check_inputs(self.inputs, inputs, self._loaded.read)
-        given = check_outputs(self.outputs, out)
+        arrays = check_inputs(self.program.inputs, inputs, self._loaded.read)
+        given = None if out is None else check_outputs(self.outputs, out)
         with self._loaded.call() as call:
-            return delivered(call.once(arrays, given), given)
+            found = call.once(arrays, given)
+            return found if given is None else delivered(found, given)
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """``run``: ``module(x)`` for one input, ``module(a=x, b=y)``, or ``module({"a": x})``.

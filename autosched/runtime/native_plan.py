@@ -27,14 +27,17 @@ class NativeLibrary(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Follower:
-    """Entries that follow the address of an array of the caller's: int64 ``offsets`` behind it.
+    """Entries that follow the address of an array of the caller's: int64 ``offsets`` behind it, or
+    all of them ``only``.
 
-    ``place``: number of the array, and whether it is an input or an output.
+    ``number``: of the array; ``written``: it is an output, not an input.
     """
 
     entries: NDArray[np.uint64]
-    place: Place
+    number: int
+    written: bool
     offsets: NDArray[np.int64]
+    only: int | None
 
 
 class NativePlan:
@@ -42,6 +45,7 @@ class NativePlan:
 
     Attributes:
         steps: number of the step that each row executes, int64 ``[rows]``.
+        address: where the rows lie, each of ``ROW_BYTES``.
     """
 
     def __init__(
@@ -55,11 +59,7 @@ class NativePlan:
         blocks = [self._block(program, loop) for loop in kernel_loops(program)]
         self._rows = np.concatenate([rows for rows, _ in blocks] or [np.zeros((0, 2), np.uint64)])
         self.steps = np.concatenate([steps for _, steps in blocks] or [np.zeros(0, np.int64)])
-
-    @property
-    def address(self) -> int:
-        """Where the rows lie, each of ``ROW_BYTES``."""
-        return self._rows.ctypes.data
+        self.address = self._rows.ctypes.data
 
     def bind(self, inputs: Sequence[int], outputs: Mapping[int, int]) -> None:
         """Let the kernels read and write arrays of the caller's.
@@ -69,10 +69,10 @@ class NativePlan:
             outputs: addresses by the number of the output.
         """
         for follower in self._followers:
-            place = follower.place
-            address = (inputs if place.segment == "input" else outputs)[place.offset]
-            if len(follower.offsets) == 1:  # nearly all: numbers are quicker than arrays
-                follower.entries.fill(address + int(follower.offsets[0]))
+            number = follower.number
+            address = outputs[number] if follower.written else inputs[number]
+            if follower.only is not None:  # nearly all: numbers are quicker than arrays
+                follower.entries.fill(address + follower.only)
             else:
                 follower.entries[...] = follower.offsets + address
 
@@ -109,7 +109,9 @@ class NativePlan:
 
     def _fill(self, entries: NDArray[np.uint64], place: Place, offsets: NDArray[np.int64]) -> None:
         if place.segment in ("input", "output"):
-            self._followers.append(_Follower(entries, place, offsets))
+            only = int(offsets[0]) if len(offsets) == 1 else None
+            written = place.segment == "output"
+            self._followers.append(_Follower(entries, place.offset, written, offsets, only))
         elif place.segment in self._bases:
             entries[...] = offsets + (self._bases[place.segment] + place.offset)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.errors import InputError
+from autosched.runtime.memory import address_of
 from autosched.runtime.program import ExecutionPlan, Place, TensorSpec
 from autosched.system.element_types import element_type
 from autosched.system.memory_limit import room_for
@@ -107,9 +108,9 @@ class Outputs:
                 wanted = np.ndarray(output.shape, output.dtype, memory.block, memory.start)
                 targets[output.number] = memory.address
             else:
-                targets[output.number] = wanted.ctypes.data
+                targets[output.number] = address_of(wanted)
             arrays[output.number] = wanted
-        sources = [array.ctypes.data for array in inputs]
+        sources = list(map(address_of, inputs))
         for row, number in enumerate(self._targets):
             self._copies[row, 0] = targets[number]
         for row, place in self._passed_on:

@@ -31,7 +31,7 @@ class TeamPool:
 
     def __init__(self, threads: int, cores: tuple[int, ...] = ()) -> None:
         """``cores``: one for each thread of the one team that there is then; empty: any."""
-        self._threads, self.cores = threads, cores
+        self._threads, self.cores, self.first_core = threads, cores, set(cores[:1])
         self._most = 1 if cores else max(1, usable_cpus() // threads)
         self.clock, self._crowding = time.monotonic, Crowding()
         self._idle: deque[Team] = deque()
@@ -106,8 +106,10 @@ class Lease:
             if pool.cores:  # the caller is the first of the threads that compute
                 # One that never left has bound this thread: an exception came before the first
                 # line of ``__exit__``.
-                self._before = pool.homes.setdefault(get_ident(), available_cores())
-                os.sched_setaffinity(0, pool.cores[:1])
+                before = pool.homes.get(get_ident()) or available_cores()
+                if before != pool.first_core:
+                    self._before = pool.homes[get_ident()] = before
+                    os.sched_setaffinity(0, pool.first_core)
             self._team = team = pool.take()
             if team is not None:
                 self._sleeps, self._start = team.sleeps(), pool.clock()

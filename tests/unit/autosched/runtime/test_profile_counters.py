@@ -165,8 +165,9 @@ def test_differences_of_readings_belong_to_steps(monkeypatch: pytest.MonkeyPatch
     executor, evaluated = module._loaded._idle[0], []
     executor.bind(module.random_inputs())
     on_host: Any = SimpleNamespace(number=2)
-    executor._segments = (_Kernels(0, 2), on_host, _Kernels(2, 1))
-    executor._plan.steps, executor._nanoseconds = np.array([0, 1, 3]), np.zeros(4, np.int64)
+    at = executor._plan.address
+    executor._segments = (_Kernels(0, 2, at), on_host, _Kernels(2, 1, at + 32))
+    executor._plan.steps, executor._host_times = np.array([0, 1, 3]), np.zeros(4, np.int64)
     monkeypatch.setattr(executor, "_evaluate", evaluated.append)
     reader = FakeReader()
     differences = executor.run_counted(reader)
