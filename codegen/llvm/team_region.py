@@ -13,8 +13,9 @@ from codegen.llvm.denormals import denormals_text
 from codegen.llvm.region import REGION_SYMBOL, SHARE
 
 # How long a thread that waits looks again and again before it sleeps: longer than what lies between
-# two regions of a network and between two runs in a loop, shorter than the system's slices of time.
-_SPIN_NANOSECONDS: Final = 100_000
+# two regions of a network and between two runs in a loop (a large network leaves nothing of Python
+# in the caches: 0.2 ms), shorter than the system's slices of time.
+_SPIN_NANOSECONDS: Final = 300_000
 _LOOKS_A_CLOCK: Final = 64
 
 _WAITING: Final = """
