@@ -95,6 +95,7 @@ campaign: $(DEV_STAMP)
 	@$(BIN)/python -m campaign --minutes $(MINUTES) --json out/campaign.json \
 		$(PART:%=--part %) $(SEED:%=--seed %) $(JOBS:%=--jobs %) $(ARGS)
 
+# bfloat16 needs a CPU that has it: on others that part says so, and the rest goes on.
 bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json
 	@$(BIN)/python -m benchmarks.attention --json benchmarks/results/attention.json
@@ -108,6 +109,8 @@ bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.onnx_nodes --json benchmarks/results/onnx_nodes.json
 	@$(BIN)/python -m benchmarks.networks --networks $(NETWORKS) --budget 10m --skip-tuned \
 		--logs benchmarks/logs --json benchmarks/results/networks.json
+	@$(BIN)/python -m benchmarks.quantised --json benchmarks/results/quantised.json
+	-@$(BIN)/python -m benchmarks.bf16 --json benchmarks/results/bf16.json
 	@$(BIN)/python -m benchmarks.no_log --networks $(NETWORKS) --logs benchmarks/logs \
 		--json benchmarks/results/no_log.json
 	@$(BIN)/autosched records distill benchmarks/logs/*.jsonl -o benchmarks/logs

@@ -17,9 +17,10 @@ README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN = "<!-- results: begin (written by benchmarks/readme_table.py) -->"
 END = "<!-- results: end -->"
-RIVALS = ("openvino", "onnxruntime", "onednn", "torch_inductor", "torch_eager")
+RIVALS = ("openvino", "openvino_bf16", "onnxruntime", "onednn", "torch_inductor", "torch_eager")
 LABELS = {
     "openvino": "OpenVINO",
+    "openvino_bf16": "OpenVINO bf16",
     "onnxruntime": "onnxruntime",
     "onednn": "oneDNN packed",
     "torch_inductor": "torch inductor",
@@ -57,11 +58,12 @@ def read_all(results: Path, name: str) -> Iterator[Json]:
 def comparison_table(rows: Sequence[Json]) -> Iterator[str]:
     """Milliseconds of all contenders and the ratio, as Markdown."""
     rivals = [r for r in RIVALS if any(r in row["rivals_ms"] for row in rows)]
-    head = ["", "threads", "autosched", *(LABELS[r] for r in rivals), "ratio (low)", "of FMA peak"]
+    shares = [row.get("peak_share") for row in rows]
+    of_peak = ["of FMA peak"] if any(share is not None for share in shares) else []
+    head = ["", "threads", "autosched", *(LABELS[r] for r in rivals), "ratio (low)", *of_peak]
     yield _line(head)
     yield _line(["---", *["---:"] * (len(head) - 1)])
-    for row in rows:
-        share = row.get("peak_share")
+    for row, share in zip(rows, shares, strict=True):
         yield _line(
             [
                 row["name"].replace("_", " "),
@@ -69,7 +71,7 @@ def comparison_table(rows: Sequence[Json]) -> Iterator[str]:
                 f"**{_ms(row['ours_ms'])}**",
                 *(_ms(row["rivals_ms"].get(rival)) for rival in rivals),
                 f"{row['ratio']:.2f} ({row['ratio_low']:.2f})" if "ratio" in row else "",
-                "" if share is None else f"{share:.0%}",
+                *("" if share is None else f"{share:.0%}" for _ in of_peak),
             ]
         )
 
@@ -167,9 +169,12 @@ def _campaign(rows: Sequence[Json]) -> str:
 
 
 _TABLES = (
-    ("networks", "Networks, batch 1", comparison_table),
-    ("no_log", "The same networks without any tuning", untuned_table),
-    ("ops", "Single operators", comparison_table),
+    ("networks", "Networks, float32", comparison_table),
+    ("no_log", "The same networks without any tuning, float32", untuned_table),
+    ("quantised", "Quantised networks (QDQ files of onnxruntime's quantiser)", comparison_table),
+    ("bf16", "Networks in bfloat16", comparison_table),
+    ("narrow_weights", "One token of GPT-2 with weights of 4 bits", comparison_table),
+    ("ops", "Single operators, float32", comparison_table),
 )
 
 
@@ -178,7 +183,7 @@ def generate(results: Path) -> str:
     lines: list[str] = []
     for name, title, table in _TABLES:
         for content in read_all(results, name):
-            lines += [f"**{title}**, float32, milliseconds (smaller is better):", ""]
+            lines += [f"**{title}**, milliseconds (smaller is better):", ""]
             lines += [*table(content["rows"]), "", environment(content), ""]
     lines += figures(results)
     if not lines:

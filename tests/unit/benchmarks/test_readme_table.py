@@ -34,12 +34,20 @@ def test_a_row(tmp_path):
     assert "Test CPU, 2 cores; python 3.11.7." in text
 
 
+def test_without_a_peak_there_is_no_column_of_it(tmp_path):
+    row = {name: value for name, value in ROW.items() if name != "peak_share"}
+    (tmp_path / "quantised.json").write_text(json.dumps({**ENVIRONMENT, "rows": [row]}))
+    text = generate(tmp_path)
+    assert "| resnet-18 | 2 | **7.13** | 9.50 | 20.00 | 1.33 (1.29) |\n" in text
+    assert "of FMA peak |" not in text
+
+
 def test_other_machines_follow(tmp_path):
     other = {**ENVIRONMENT, "machine": {"cpu": "Other CPU", "cores": 4}, "rows": [ROW]}
     (tmp_path / "networks.other.json").write_text(json.dumps(other))
     (tmp_path / "networks.json").write_text(json.dumps({**ENVIRONMENT, "rows": [ROW]}))
     text = generate(tmp_path)
-    assert text.count("**Networks, batch 1**") == 2
+    assert text.count("**Networks, float32**") == 2
     assert text.index("Test CPU") < text.index("Other CPU")
 
 
