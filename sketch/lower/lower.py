@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sketch.lang.affine import UNBOUNDED
-from sketch.lang.expr import Axis, Expr, Load, Reducer
+from sketch.lang.dtypes import BOOL
+from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reducer, Select
 from sketch.lang.rewrite import children
 from sketch.lang.tensor import Tensor
 from sketch.lower.body import lower_body, merge_predicates
@@ -15,6 +16,7 @@ from sketch.lower.needs import lowered_needs
 from sketch.lower.placement import PlacedLoop, PlacedStage, Placement, loads_of, place
 from sketch.nest.loopnest import (
     Affine,
+    AffineValue,
     Allocate,
     Buffer,
     Index,
@@ -154,11 +156,15 @@ class _Emitter:
                 None if reduce is None else reduce.reducer,
             )
         body = lower_body(stage, self.placement, self.buffers)
-        predicates = merge_predicates((*body.predicates, *self._bounds(stage)))
+        end, bounds = self._group_end(stage), self._bounds(stage)
+        predicates = merge_predicates((*body.predicates, *(p for p in bounds if p != end)))
+        values = body.values
+        if end is not None and end in bounds:
+            values = tuple(_zero_unless(end, value) for value in values)
         return Store(
             targets=self._targets(stage),
             indices=self._indices(stage, {}),
-            values=body.values,
+            values=values,
             reducer=None if reduce is None else reduce.reducer,
             predicates=predicates,
             stage=stage.plan.op,
@@ -217,6 +223,18 @@ class _Emitter:
             if self._may_overrun(stage, axis)
         )
 
+    def _group_end(self, stage: PlacedStage) -> Predicate | None:
+        """The bound of the axis of which a tensor unit takes several elements of a copy at a time:
+        those behind the last one are zeros.
+        """
+        group = self.buffers.tensors[stage.plan.op, 0].group
+        if group is None:
+            return None
+        axis = stage.plan.op.axes[group.dim]
+        if axis.extent % group.size == 0:
+            return None
+        return Predicate(stage.coordinate(axis), 0, axis.extent)
+
     def _may_overrun(self, stage: PlacedStage, axis: Axis) -> bool:
         """Whether loops of ``axis`` may leave it in some row; never answered by one row alone."""
         based = stage.base.get(axis)
@@ -239,6 +257,11 @@ class _Emitter:
                     if _depends(index, axis) and (pack is None or pack.dim != dim):
                         return False
         return not any(_depends(body, axis, outside_loads=True) for body in stage.plan.op.bodies)
+
+
+def _zero_unless(end: Predicate, value: Expr) -> Expr:
+    inside = Binary("lt", AffineValue(end.index), Const(end.high, "int64"), BOOL)
+    return Select(inside, value, Const(0, value.dtype))
 
 
 def _depends(node: Expr, axis: Axis, outside_loads: bool = False) -> bool:

@@ -67,7 +67,7 @@ def _even_part(extent: int, most: int) -> int:
 def fits_of(program: Program, stage: StagePlan, units: Iterable[TensorUnit]) -> tuple[Fit, ...]:
     """How units can compute a stage: it multiplies elements of the types that a unit does, what one
     unit takes of the first operand lies together, and the second can be packed so: ahead of time
-    where it is a constant, else by a stage that several rows pay for, without a rest of its terms.
+    where it is a constant, else by a stage that several rows pay for, of one whole group at least.
     """
     found = contraction_of(stage.op)
     if found is None or not _is_packed(program, stage, found):
@@ -83,7 +83,7 @@ def fits_of(program: Program, stage: StagePlan, units: Iterable[TensorUnit]) -> 
     )
     if _is_constant(found):
         return tuple(fits)
-    return tuple(fit for fit in fits if rows and not fit.idle)
+    return tuple(fit for fit in fits if rows and fit.terms.extent >= prod(fit.taken))
 
 
 def _pays(unit: TensorUnit, rows: list[Axis], terms: list[Axis]) -> bool:

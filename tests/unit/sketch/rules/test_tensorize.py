@@ -19,8 +19,11 @@ from codegen.passes.legalize import legalize
 from codegen.passes.tensorize import tensorize
 from sketch.analysis.contraction import contraction_of
 from sketch.errors import ScheduleError
+from sketch.lang.expr import Select
 from sketch.lower import lower
 from sketch.nest.interpreter import run_nest
+from sketch.nest.loopnest import Scope
+from sketch.nest.walk import stores
 from sketch.population.population import sample
 from sketch.rules.cache_write import AddCacheWrite
 from sketch.rules.generate import generate
@@ -49,6 +52,7 @@ from tests.support.units import (
 )
 
 NARROW_HALVES = with_feature("cpu-avx2", "avx512bf16", "avx512vl")
+HERE = host_target(1)
 # No processor has it: a block of 4 x 4 results, two products each.
 INVENTED = TensorUnit("invented", 4, 4, 2, "float32", "float32", "float32")
 
@@ -93,7 +97,7 @@ def test_programs_without_a_fit_get_no_sketch_on_units() -> None:
         convolution(),
         int_product(8, 32, 16, ("int8", "int8")),
         int_product(8, 32, 16, ("uint8", "int16")),
-        int_product(8, 32, 15, constant=False),  # what is left of the terms would not be zeros
+        int_product(8, 32, 3, constant=False),  # no whole group of terms
         int_product(1, 32, 16, constant=False),  # nothing pays for a copy
     ):
         assert on_units(dag, WIDE) == []
@@ -163,6 +167,24 @@ def test_what_is_no_constant_is_packed_by_the_kernel(types, rng: np.random.Gener
         verify(lower(sketch, row))
         outputs = run_compiled(sketch, row, inputs, target)
         np.testing.assert_array_equal(outputs["C"].reshape(20, 37), oracle(dag, inputs))
+
+
+@pytest.mark.parametrize(("types", "count"), [(BYTES, 67), (HALVES, 61)], ids=str)
+def test_what_is_left_of_a_sum_is_packed_with_zeros(types, count, rng) -> None:
+    """Memory that a kernel is lent is no number before: of floats, zero times it would be none."""
+    dag = int_product(5, 18, count, types, constant=False)
+    inputs = int_arrays(dag, rng)
+    for sketch in on_units(dag, TILES)[::3]:
+        row = sample(sketch, 1, rng).row(0)
+        nest = lower(sketch, row)
+        verify(nest)
+        found = run_nest(nest, packed_inputs(sketch, row, inputs))["C"]
+        np.testing.assert_array_equal(found.reshape(5, 18), oracle(dag, inputs))
+        copies = [s for s, _ in stores(nest.roots) if s.targets[0].scope is Scope.WORKSPACE]
+        assert all(isinstance(copy.values[0], Select) for copy in copies) and copies
+    for sketch in on_units(dag, HERE)[::3]:
+        outputs = run_compiled(sketch, sample(sketch, 1, rng).row(0), inputs, HERE)
+        np.testing.assert_array_equal(outputs["C"].reshape(5, 18), oracle(dag, inputs))
 
 
 @pytest.mark.parametrize("constant", [True, False])
