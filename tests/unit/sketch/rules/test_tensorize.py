@@ -171,7 +171,7 @@ def test_what_is_no_constant_is_packed_by_the_kernel(types, rng: np.random.Gener
 
 @pytest.mark.parametrize(("types", "count"), [(BYTES, 67), (HALVES, 61)], ids=str)
 def test_what_is_left_of_a_sum_is_packed_with_zeros(types, count, rng) -> None:
-    """Memory that a kernel is lent is no number before: of floats, zero times it would be none."""
+    """Else a kernel would read what was in its workspace before, and zero times NaN is NaN."""
     dag = int_product(5, 18, count, types, constant=False)
     inputs = int_arrays(dag, rng)
     for sketch in on_units(dag, TILES)[::3]:
