@@ -20,7 +20,9 @@ from codegen.llvm.writer import Writer
 
 _LN2_HIGH: Final = 0.693359375
 _LN2_LOW: Final = -2.12194440e-4
-_ROUND: Final = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
+ROUND: Final = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
+# Beyond it, the exponential is zero or infinite.
+EXP_RANGE: Final = (-104.0, 89.0)
 _EXP: Final = (
     1.9875691500e-4,
     1.3981999507e-3,
@@ -186,9 +188,9 @@ class Lanes:
 
     def exp(self, x: str) -> str:
         """The exponential: e**r times 2**n, scaled in two steps so that denormals round once."""
-        x = self._clamp(x, -104.0, 89.0)
-        shifted = self.fma(x, self.const(1.44269504088896341), self.const(_ROUND))
-        n = self.sub(shifted, self.const(_ROUND))
+        x = self._clamp(x, *EXP_RANGE)
+        shifted = self.fma(x, self.const(1.44269504088896341), self.const(ROUND))
+        n = self.sub(shifted, self.const(ROUND))
         r = self.fma(n, self.const(-_LN2_HIGH), x)
         r = self.fma(n, self.const(-_LN2_LOW), r)
         p = self.fma(self.horner(_EXP, r), self.mul(r, r), r)

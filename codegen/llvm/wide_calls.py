@@ -1,8 +1,8 @@
 """Elementary functions with what AVX-512 adds: tables in registers, scaling by powers of two.
 
 erf and tanh are ``x * g(|x|)``, with a polynomial for g around each of 32 equally spaced points: a
-lookup for each coefficient takes the place of an exponential and a second polynomial.  Errors are
-within 2 units in the last place.
+lookup for each coefficient takes the place of an exponential and a second polynomial.  exp is a
+power of two all along.  Errors are within 2 units in the last place.
 """
 
 from __future__ import annotations
@@ -17,12 +17,26 @@ import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 
 from codegen.llvm.float_calls import FloatLanes
+from codegen.llvm.math_calls import EXP_RANGE, ROUND
 from codegen.llvm.values import literal
 
 _POINTS: Final = 32  # lanes of two registers
 REGISTER_LANES: Final = 16
 _AS_SET: Final = 4  # rounding as the thread's control register says
 _INTEGER: Final = 8388608.0  # 2**23: adding it rounds to an integer, which the lowest bits hold
+# The binary logarithm of e as the sum of two float32.
+_LOG2_E: Final = 1.4426950216293335
+_LOG2_E_REST: Final = 1.925963033500011e-08
+# 2**r between -1/2 and 1/2, interpolated at Chebyshev's points of (2**r - 1) / r.
+_POWER: Final = (
+    1.54532623e-4,
+    1.33909786e-3,
+    9.61808208e-3,
+    5.55035695e-2,
+    2.40226507e-1,
+    6.93147182e-1,
+    1.0,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,16 @@ class WideLanes(FloatLanes):
     def tanh(self, x: str) -> str:
         """Hyperbolic tangent."""
         return self._odd(_tanh(), x)
+
+    def exp(self, x: str) -> str:
+        """``2**r * 2**n``: multiply-adds leave r exact but for what x times log2(e) rounds."""
+        x = self._clamp(x, *EXP_RANGE)
+        shifted = self.fma(x, self.const(_LOG2_E), self.const(ROUND))
+        n = self.sub(shifted, self.const(ROUND))
+        less = self.writer.emit(f"fneg {self.float} {n}")
+        r = self.fma(x, self.const(_LOG2_E), less)
+        r = self.fma(x, self.const(_LOG2_E_REST), r)
+        return self._scaled(self.horner(_POWER, r), shifted, n)
 
     def _scaled(self, p: str, shifted: str, n: str) -> str:
         if self.width != REGISTER_LANES:
