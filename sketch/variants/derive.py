@@ -10,6 +10,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.joined_columns import joined_columns
 from sketch.variants.joined_groups import joined_groups
+from sketch.variants.late_factors import late_factors
 from sketch.variants.narrow_rows import narrow_implicit_gemm, narrow_zero_padded
 from sketch.variants.strassen import strassen
 from sketch.variants.winograd import winograd, winograd_in_parts
@@ -62,6 +63,7 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("strassen", strassen, _STRASSEN_GROWTH),
     Algorithm("zero-padded", narrow_zero_padded, 1.0),
     Algorithm("implicit-gemm", narrow_implicit_gemm, 1.0),
+    Algorithm("late-factors", late_factors, 1.0),
 )
 # No longer searched, as another is faster; schedules in logs are replayed.
 RETIRED_ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winograd, _F2_GROWTH),)
