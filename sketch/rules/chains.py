@@ -109,7 +109,7 @@ class ComputeInChain:
             return tuple(states)
         row = _row_host(program, stage, host)
         if row is None:
-            return (_in_rows(state.then(ComputeAt(name, host.id, block)), name),)
+            return (_in_block(state, stage, host),)
         attached = schedule_simply(state.then(ComputeAt(name, row.id, _row_loop(row))), name)
         return (_rows_inside(attached, name, row),)
 
@@ -124,6 +124,41 @@ def _units(state: State, product: StagePlan) -> tuple[Fit | None, ...]:
     if unit and any(isinstance(step, Tensorize) for step in state.steps):
         return tuple(unit)
     return (None, *unit)
+
+
+def _in_block(state: State, stage: StagePlan, host: StagePlan) -> State:
+    """A stage computed for a block of rows; a sum or maximum that the result is scaled by for the
+    rows of a tile, whose product reads them next.
+    """
+    name, tile = stage.id, _tile_loop(state.program, stage, host)
+    if tile is None:
+        return _in_rows(state.then(ComputeAt(name, host.id, _block_loop(host))), name)
+    attached = schedule_simply(state.then(ComputeAt(name, host.id, tile)), name)
+    inside = host.loops()[host.loops().index(tile) + 1 :]
+    rows = [loop for loop in inside if host.loop_axis(loop) is host.loop_axis(tile)]
+    few = all(host.kinds.get(loop) is LoopKind.UNROLLED for loop in rows)
+    return _rows_inside(attached, name, host) if few else attached
+
+
+def _tile_loop(program: Program, stage: StagePlan, host: StagePlan) -> LoopId | None:
+    """The innermost loop of rows around the tiles of the last product of a chain; None for a stage
+    that does not reduce, or that is read elsewhere.
+    """
+    tiles = next(
+        plan.attach
+        for plan in program.stages
+        if plan.attach is not None
+        and plan.attach[0] == host.id
+        and plan.op.reduce is not None
+        and needs_tiling(plan.op)
+    )
+    loops = host.loops()
+    rows = {host.loop_axis(x) for x in loops if host.kinds.get(x) is LoopKind.PARALLEL}
+    around = loops[: loops.index(tiles[1]) + 1]
+    tile = [loop for loop in around if host.loop_axis(loop) in rows][-1]
+    readers = [c for c in program.consumers(stage.op) if c.attach != (host.id, tile)]
+    scales = stage.op.reduce is not None and all(c.id == host.id for c in readers)
+    return tile if scales else None
 
 
 def _in_rows(state: State, name: StageId) -> State:

@@ -9,7 +9,7 @@ from sketch.lang.expr import Axis, Load
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Placeholder
 from sketch.nest.loopnest import LoopKind
-from sketch.rules.patterns import coefficient_of
+from sketch.rules.patterns import batch_positions, coefficient_of
 from sketch.rules.rule import State
 from sketch.schedule.loop import LoopId
 from sketch.schedule.program import StagePlan
@@ -87,12 +87,18 @@ def _is_reused(stage: StagePlan, load: Load) -> bool:
 
 
 def _cache_packed(state: State, reader: StageId, load: Load, dim: int, panel: Panel) -> State:
-    """The operand copied into panels by a stage of its own, before the reduction runs."""
+    """The operand copied into panels by a stage of its own, before the reduction runs; a batch of
+    them by who reads it, as far as threads share it alike.
+    """
     tensor, cache = state.program.tensor_id(load.tensor), cache_id(state.program, reader)
-    others = [n for n in range(len(load.indices)) if n != dim]
+    op = state.program.stage(reader).op
+    batch = {op.axes[n] for n in batch_positions(op, 0)}
+    shared = [n for n, index in enumerate(load.indices) if index in batch]
+    others = [n for n in range(len(load.indices)) if n not in (dim, *shared)]
     within = tuple(LoopId(dim, level) for level in range(1, len(panel.factors) + 1))
-    outer = [LoopId(n, 0) for n in (dim, *others)]
-    annotations = [Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in outer[:1]]
+    outer = [LoopId(n, 0) for n in (*shared, dim, *others)]
+    parallel = outer[: len(shared) + 1]
+    annotations = [Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in parallel]
     annotations += [Annotate(cache, loop, LoopKind.UNROLLED.value) for loop in within[:-1]]
     return state.then(
         CacheRead(tensor, reader),
