@@ -21,7 +21,14 @@ from sketch.nest.lanes import lane_bytes
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.locations import standing_axes
 from sketch.rules.packing import packing_choices
-from sketch.rules.patterns import is_made_of_product, is_output, lanes_for, vector_axis
+from sketch.rules.patterns import (
+    batch_positions,
+    is_made_of_product,
+    is_output,
+    lanes_for,
+    loops_in_batch,
+    vector_axis,
+)
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import CACHE_TILE, REGISTER_TILE, Tiling, tiled_producer
@@ -59,10 +66,13 @@ class TileInChain:
         walked = zip(stage.op.axes, product.op.axes, strict=True)
         selecting = _block_axes(state, product)
         blocks = frozenset(own for own, axis in walked if axis in selecting)
+        shared = _shared_axes(state, stage, product, blocks)
         states: list[State] = []
         for fit in _units(state, product):
             for structure in (REGISTER_TILE, CACHE_TILE):
-                tiling = Tiling(state, stage, product, structure, False, blocks=blocks, unit=fit)
+                tiling = Tiling(
+                    state, stage, product, structure, False, blocks=blocks, shared=shared, unit=fit
+                )
                 states += packing_choices(tiling.apply(), product.id, tiling.panel())
         return tuple(states)
 
@@ -153,7 +163,7 @@ def _tile_loop(program: Program, stage: StagePlan, host: StagePlan) -> LoopId | 
         and needs_tiling(plan.op)
     )
     loops = host.loops()
-    rows = {host.loop_axis(x) for x in loops if host.kinds.get(x) is LoopKind.PARALLEL}
+    rows = {host.loop_axis(x) for x in loops[: loops.index(_block_loop(host)) + 1]}
     around = loops[: loops.index(tiles[1]) + 1]
     tile = [loop for loop in around if host.loop_axis(loop) in rows][-1]
     readers = [c for c in program.consumers(stage.op) if c.attach != (host.id, tile)]
@@ -232,6 +242,20 @@ def _block_axes(state: State, product: StagePlan) -> frozenset[Axis]:
     return frozenset()
 
 
+def _shared_axes(
+    state: State, stage: StagePlan, product: StagePlan, blocks: frozenset[Axis]
+) -> frozenset[Axis]:
+    """The axes of a batch, where threads have equally many of it: what a block shares with the next
+    one of the same element of the batch stays with one thread.  Empty: all blocks are shared out.
+    """
+    batch = frozenset(stage.op.axes[n] for n in batch_positions(product.op, 0)) & blocks
+    vector = vector_axis(stage.op)
+    rows = [axis for axis in stage.op.axes if axis is not vector and axis not in batch]
+    whole = all(axis in blocks for axis in rows) and any(axis.extent > 1 for axis in rows)
+    each, left = divmod(prod(axis.extent for axis in batch), state.target.threads)
+    return batch if whole and each and not left else frozenset()
+
+
 def _is_row(index: Expr, product: StagePlan) -> TypeGuard[Axis]:
     return isinstance(index, Axis) and index in product.op.axes
 
@@ -266,6 +290,10 @@ def _chain_host(program: Program, stage: StagePlan) -> StagePlan | None:
 
 
 def _block_loop(host: StagePlan) -> LoopId:
+    """The innermost loop of blocks: of those that threads share, or of the rows inside a batch."""
+    inside = loops_in_batch(host)
+    if inside:
+        return inside[-1]
     return [loop for loop in host.loops() if host.kinds.get(loop) is LoopKind.PARALLEL][-1]
 
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from sketch.analysis.access import stage_loads
 from sketch.lang.expr import Axis, Load
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Placeholder
 from sketch.nest.loopnest import LoopKind
-from sketch.rules.patterns import batch_positions, coefficient_of
+from sketch.rules.patterns import batch_positions, coefficient_of, loops_in_batch
 from sketch.rules.rule import State
 from sketch.schedule.loop import LoopId
-from sketch.schedule.program import StagePlan
+from sketch.schedule.program import Program, StagePlan, root_host
 from sketch.schedule.stage import StageId
 from sketch.schedule.stage_steps import cache_id
-from sketch.schedule.steps import Annotate, CacheRead, Factor, Pack, Reorder, Split
+from sketch.schedule.steps import (
+    Annotate,
+    CacheRead,
+    ComputeAt,
+    Factor,
+    Pack,
+    Reorder,
+    Split,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +96,8 @@ def _is_reused(stage: StagePlan, load: Load) -> bool:
 
 
 def _cache_packed(state: State, reader: StageId, load: Load, dim: int, panel: Panel) -> State:
-    """The operand copied into panels by a stage of its own, before the reduction runs; a batch of
-    them by who reads it, as far as threads share it alike.
+    """The operand copied into panels by a stage of its own, before the reduction runs: by the
+    thread that reads it where threads share a batch of them, and else as far as they do.
     """
     tensor, cache = state.program.tensor_id(load.tensor), cache_id(state.program, reader)
     op = state.program.stage(reader).op
@@ -97,17 +106,32 @@ def _cache_packed(state: State, reader: StageId, load: Load, dim: int, panel: Pa
     others = [n for n in range(len(load.indices)) if n not in (dim, *shared)]
     within = tuple(LoopId(dim, level) for level in range(1, len(panel.factors) + 1))
     outer = [LoopId(n, 0) for n in (*shared, dim, *others)]
-    parallel = outer[: len(shared) + 1]
-    annotations = [Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in parallel]
-    annotations += [Annotate(cache, loop, LoopKind.UNROLLED.value) for loop in within[:-1]]
+    extents = [load.tensor.shape[n] for n in shared]
+    around = _around_batch(state.program, reader, prod(extents))
+    parallel = outer[: len(shared) + 1] if around is None else []
     return state.then(
         CacheRead(tensor, reader),
+        *(() if around is None else (ComputeAt(cache, *around),)),
         Split(cache, dim, panel.factors),
         Reorder(cache, (*outer, *within)),
-        *annotations,
+        *(Annotate(cache, loop, LoopKind.PARALLEL.value) for loop in parallel),
+        *(Annotate(cache, loop, LoopKind.UNROLLED.value) for loop in within[:-1]),
         Annotate(cache, within[-1], LoopKind.VECTORIZED.value),
         Pack(cache, dim, reader, panel.loops, within),
     ).done([cache])
+
+
+def _around_batch(program: Program, reader: StageId, number: int) -> tuple[StageId, LoopId] | None:
+    """The loop inside which a thread reads one of ``number`` operands for several blocks of rows;
+    None where there is no such loop.
+    """
+    host = root_host(program, program.stage(reader))
+    loops, blocks = host.loops(), loops_in_batch(host)
+    if not blocks:
+        return None
+    shared = loops[: loops.index(blocks[0])]
+    each = prod(host.loop_axis(loop).extent for loop in shared)
+    return (host.id, shared[-1]) if each == number else None
 
 
 def _cache_grouped(state: State, reader: StageId, load: Load, dim: int, panel: Panel) -> State:

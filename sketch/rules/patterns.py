@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from math import prod
 from typing import Final
 
@@ -12,6 +13,8 @@ from sketch.lang.expr import Axis, Load
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute, Operation
 from sketch.nest.lanes import lane_bytes
+from sketch.nest.loopnest import LoopKind
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, StagePlan, operations_read
 from sketch.schedule.stage import StageId
 from sketch.target.target import Target
@@ -106,6 +109,19 @@ def batch_positions(op: Compute, least: int = _LEAST_TILED) -> frozenset[int]:
     batch = {n for n, axis in enumerate(op.axes) if axis in shared and axis is not last}
     rest = prod(axis.extent for n, axis in enumerate(op.axes) if n not in batch)
     return frozenset(batch) if rest >= least else frozenset()
+
+
+def loops_in_batch(plan: StagePlan) -> list[LoopId]:
+    """The loops of blocks that a thread walks for each element of the batch that threads share;
+    none where threads share the blocks.
+    """
+    loops, vector = plan.loops(), vector_axis(plan.op)
+    parallel = [loop for loop in loops if plan.kinds.get(loop) is LoopKind.PARALLEL]
+    shared = {plan.loop_axis(loop) for loop in parallel}
+    if not parallel or any(x.level and plan.loop_axis(x) in shared for x in loops):
+        return []
+    inside = loops[len(parallel) :]
+    return [*takewhile(lambda x: x.level == 0 and plan.loop_axis(x) is not vector, inside)]
 
 
 def _axes_of(load: Load) -> Iterator[Axis]:

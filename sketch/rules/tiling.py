@@ -117,6 +117,8 @@ class Tiling:
             the axes of a batch are walked outside of all tiles then.
         blocks: axes of the consumer, blocks of which are walked outside of all else, in parallel,
             so that an operand can be computed for one at a time; empty: no such blocks.
+        shared: those of them that threads share, where the others are walked inside, one block
+            after the other; empty: all of them.
         panel_trips: vectors in a panel, where the nest around is made of panels; None: a decision
             of the consumer.
         unit: the tensor unit that computes it, and along which axes; None: plain vectors.
@@ -129,6 +131,7 @@ class Tiling:
     vector_outside: bool
     nested: bool = False
     blocks: frozenset[Axis] = frozenset()
+    shared: frozenset[Axis] = frozenset()
     panel_trips: Factor | None = None
     unit: Fit | None = None
 
@@ -228,8 +231,8 @@ class Tiling:
 
     def _parallel(self) -> list[LoopId]:
         """The outermost loops, or those of them that walk blocks."""
-        axis = self.host.loop_axis
-        return [x for x in self._host_level(0) if not self.blocks or axis(x) in self.blocks]
+        axis, wanted = self.host.loop_axis, self.shared or self.blocks
+        return [x for x in self._host_level(0) if not wanted or axis(x) in wanted]
 
     def _host_level(self, level: int) -> list[LoopId]:
         """The loops of one tile level, the vector axis outside or inside the others."""
