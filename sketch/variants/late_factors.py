@@ -6,9 +6,9 @@
     sums[i, j] = sum over k of powers[i, k] * v[k, j]
     y[i, j] = sums[i, j] * s[i]
 
-Where rows of results are no longer than those of the weights, no more is multiplied, and weights are
-neither written nor read again.  What is left of them has to be known to lie between -1 and 1, such
-as a softmax before it is divided by its sum: then the sums are no larger than n terms can be.
+Where rows of results are no longer than those of the weights, no more is multiplied, and weights
+are neither written nor read again.  What is left of them has to be known to lie between -1 and 1,
+such as a softmax before it is divided by its sum: then the sums are no larger than n terms can be.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import is_float
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Unary, binary
 from sketch.lang.reducers import is_sum
-from sketch.lang.rewrite import rewrite, walk
+from sketch.lang.rewrite import rewrite, substitute_axes, walk
 from sketch.lang.tensor import Compute, Tensor, compute
 from sketch.variants.rebuild import rebuild
 
@@ -75,8 +75,8 @@ class _Match:
         sums = Tensor(replace(op, name=f"{op.name}.sums", bodies=(body,), store=None))
 
         def scaled(*axes: Axis) -> Expr:
-            places = dict(zip(op.axes, axes, strict=True))
-            indices = tuple(rewrite(index, places.get) for index in self.load.indices)
+            places: dict[Axis, Expr] = dict(zip(op.axes, axes, strict=True))
+            indices = tuple(substitute_axes(index, places) for index in self.load.indices)
             return sums[axes] * _moved(self.factor, self.weights, indices, current)
 
         names = [axis.name for axis in op.axes]

@@ -28,6 +28,7 @@ from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Tensorize
 from sketch.target.target import Target
+from sketch.variants.late_factors import late_factors
 from sketch.verify import verify
 from tests.support.compiled import run_compiled
 from tests.support.units import TILES, WIDE
@@ -176,3 +177,33 @@ def test_axes_of_one_element_are_inside_parallel_blocks() -> None:
     dag = ComputeDAG([compute((2, 40, 6, 1), window, name="out")])
     for sketch in generate(dag, ONE):
         verify(lower(sketch, sample(sketch, 1, np.random.default_rng(0)).row(0)))
+
+
+@pytest.mark.parametrize(("threads", "heads"), [(2, 4), (2, 3), (1, 1)])
+def test_threads_share_heads_where_they_have_equally_many(threads: int, heads: int) -> None:
+    """Each packs the keys of its own then, for all blocks of rows; else blocks are shared out."""
+    target, packed = replace(ONE, threads=threads), 0
+    for sketch in generate(attention(256, 48, heads, 16), target):
+        whole = heads % threads == 0
+        for plan in sketch.program.stages:
+            if plan.op.name.endswith(".cache"):
+                packed += 1
+                assert (plan.attach is not None) == whole
+        last = sketch.program.stages[-1]
+        shared = {last.loop_axis(x) for x, kind in last.kinds.items() if kind is LoopKind.PARALLEL}
+        assert (last.op.axes[1] in shared) != whole
+    assert packed
+
+
+def test_a_sum_that_scales_rows_is_computed_for_those_of_a_tile() -> None:
+    """Just before the product that reads the same weights, which are in the first cache then."""
+    dag = late_factors(attention(256, 48, 1, 16))
+    assert dag is not None
+    for sketch in generate(dag, ONE):
+        attached = {plan.op.name: plan.attach for plan in sketch.program.stages}
+        tile, product = attached["softmax.sum"], attached["mix.sums"]
+        host = sketch.program.stages[-1]
+        assert tile is not None and product is not None and tile[0] == product[0] == host.id
+        order = host.loops()
+        assert order.index(tile[1]) <= order.index(product[1])
+        assert host.loop_axis(tile[1]) is host.op.axes[1] and tile[1].level > 0
