@@ -246,13 +246,18 @@ def _shared_axes(
     state: State, stage: StagePlan, product: StagePlan, blocks: frozenset[Axis]
 ) -> frozenset[Axis]:
     """The axes of a batch, where threads have equally many of it: what a block shares with the next
-    one of the same element of the batch stays with one thread.  Empty: all blocks are shared out.
+    one of the same element of the batch stays with one thread, next to blocks of some rows, which
+    are written and read.  Empty: all blocks are shared out.
     """
-    batch = frozenset(stage.op.axes[n] for n in batch_positions(product.op, 0)) & blocks
+    op, target = product.op, state.target
+    row_bytes = lane_bytes(op) * prod(axis.extent for axis in op.reduce_axes)
+    if (op.axes[-1].extent + 2 * _LEAST_ROWS) * row_bytes > target.l2_bytes // 2:
+        return frozenset()
+    batch = frozenset(stage.op.axes[n] for n in batch_positions(op, 0)) & blocks
     vector = vector_axis(stage.op)
     rows = [axis for axis in stage.op.axes if axis is not vector and axis not in batch]
     whole = all(axis in blocks for axis in rows) and any(axis.extent > 1 for axis in rows)
-    each, left = divmod(prod(axis.extent for axis in batch), state.target.threads)
+    each, left = divmod(prod(axis.extent for axis in batch), target.threads)
     return batch if whole and each and not left else frozenset()
 
 

@@ -195,6 +195,17 @@ def test_threads_share_heads_where_they_have_equally_many(threads: int, heads: i
     assert packed
 
 
+def test_heads_that_leave_no_room_for_rows_are_not_shared() -> None:
+    """Keys of a head and 64 rows, written and read, would take more than half of the L2 cache."""
+    keys, size = 48, 16
+    needed = 2 * 4 * keys * (size + 2 * 64)
+    dag = attention(256, keys, 2, size)
+    for room, alone in ((needed, 2), (needed - 2, 3)):
+        for sketch in generate(dag, replace(ONE, l2_bytes=room)):
+            parallel = [*sketch.program.stages[-1].kinds.values()].count(LoopKind.PARALLEL)
+            assert parallel == alone
+
+
 def test_a_sum_that_scales_rows_is_computed_for_those_of_a_tile() -> None:
     """Just before the product that reads the same weights, which are in the first cache then."""
     dag = late_factors(attention(256, 48, 1, 16))
