@@ -8,6 +8,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from codegen.arm_features import arm_features
 from codegen.calibration import calibrated
 from codegen.cpu_share import usable_cpus
 from codegen.llvm.permission import usable_features
@@ -15,6 +16,7 @@ from sketch.errors import TargetError
 from sketch.target.target import Target
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_PROCESSORS = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,13 @@ def cache_sizes() -> dict[int, int]:
     return sizes
 
 
+def _cpuinfo() -> str:
+    try:
+        return _PROCESSORS.read_text()
+    except OSError:
+        return ""
+
+
 def _target(choice: InstructionSet, threads: int) -> Target:
     l1_bytes, l2_bytes, l3_bytes = choice.caches
     return Target(
@@ -122,8 +131,8 @@ def host_target(threads: int | None = None) -> Target:
     the CPU quotas of its control groups (containers).
     """
     found = usable_features(llvm.get_host_cpu_features())
-    features = found.flatten()
     if "aarch64" in llvm.get_default_triple():
+        found.update(arm_features(_cpuinfo()))
         names: tuple[str, ...] = ("cpu-neon",)
     else:
         names = tuple(
@@ -131,6 +140,7 @@ def host_target(threads: int | None = None) -> Target:
             for flag, name in (("avx512f", "cpu-avx512"), ("avx2", "cpu-avx2"))
             if found.get(flag)
         ) or ("cpu-sse2",)
+    features = found.flatten()
     base = next(choice for choice in INSTRUCTION_SETS if choice.name == names[0])
     sizes = cache_sizes()
     here = replace(
