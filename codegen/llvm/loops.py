@@ -13,6 +13,7 @@ from codegen.llvm.tile_statements import TileStatements
 from codegen.llvm.unrolled_copies import UnrolledCopies, is_plain_vector
 from codegen.llvm.values import SSA_TYPES, Form, SsaValue, type_text
 from codegen.passes.rewrite import Nodes
+from sketch.lang.affine import Interval
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -209,21 +210,28 @@ class Loops:
         form = self.scope.resolve(rest)
         if step > 0:
             # low <= step*t + rest < high
-            start = self._ceil_div(form, -1, predicate.low, step)
-            end = self._ceil_div(form, -1, predicate.high, step)
+            start, end = (-1, predicate.low), (-1, predicate.high)
         else:
             # t <= (rest - low) / |step|, t > (rest - high) / |step|
-            start = self._ceil_div(form, 1, 1 - predicate.high, -step)
-            end = self._ceil_div(form, 1, 1 - predicate.low, -step)
-        extent = int(loop.extent)
-        return (start if start.most > 0 else None), (end if end.least < extent else None)
+            start, end = (1, 1 - predicate.high), (1, 1 - predicate.low)
+        every = 0, int(loop.extent)
+        return (
+            self._ceil_div(form, *start, abs(step), lambda bound: bound[1] > every[0]),
+            self._ceil_div(form, *end, abs(step), lambda bound: bound[0] < every[1]),
+        )
 
-    def _ceil_div(self, form: Form, sign: int, const: int, divisor: int) -> _Bound:
-        """``ceil((sign * form + const) / divisor)``."""
+    def _ceil_div(
+        self, form: Form, sign: int, const: int, divisor: int, binds: Callable[[Interval], bool]
+    ) -> _Bound | None:
+        """``ceil((sign * form + const) / divisor)``; None where its bounds say that it is nothing
+        new.
+        """
         terms = tuple((var, sign * c) for var, c in form.dynamic)
         total = Form(terms, 0, sign * form.const + const + divisor - 1)
         low, high = self.scope.interval(total)
         least, most = low // divisor, high // divisor
+        if not binds((least, most)):
+            return None
         if least == most:
             return _Bound(least, str(least), least)
         ref = self.scope.scalar(terms, total.const)

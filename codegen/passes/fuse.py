@@ -4,7 +4,8 @@
       for ic in 0..IC:             ->       acc += data[base + f] * weight[base + f*nt]
         acc += data[(kw)*IC + ic] ...
 
-Two serial reduce loops become one where every access walks through memory as if they were one.
+Two serial reduce loops become one where every access walks through memory as if they were one; what
+clips trips of the outer one clips the trips inside of them.
 A short innermost reduce loop that is left becomes straight-line code.
 """
 
@@ -14,8 +15,19 @@ from dataclasses import replace
 
 from codegen.passes.affine import constant, flatten, variables
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.rewrite import reused
-from sketch.nest.loopnest import Affine, Loop, LoopKind, LoopNest, LoopVar, Node, Quasi, Store
+from sketch.nest.loopnest import (
+    Affine,
+    Loop,
+    LoopKind,
+    LoopNest,
+    LoopVar,
+    Node,
+    Predicate,
+    Quasi,
+    Store,
+)
 from sketch.nest.walk import accesses, free_values, stores
 from sketch.target.target import Target
 
@@ -35,7 +47,7 @@ def _fuse(nodes: Nodes) -> Nodes:
 
 def _fuse_node(node: Node) -> Node:
     node = map_body(node, _fuse)
-    if not isinstance(node, Loop) or not _is_serial_reduce(node):
+    if not isinstance(node, Loop) or not _is_serial_reduce(replace(node, clip=())):
         return node
     inner = node.body[0]
     if len(node.body) == 1 and isinstance(inner, Loop) and _is_serial_reduce(inner):
@@ -50,14 +62,26 @@ def _is_serial_reduce(loop: Loop) -> bool:
 
 
 def _fused(outer: Loop, inner: Loop) -> Loop | None:
+    if any(p.index.coefficient(outer.var) * int(outer.stride) != 1 for p in outer.clip):
+        return None
     for store, loops in stores(inner.body):
         if not _is_linear(store, loops, outer, inner):
             return None
     var = LoopVar(f"{outer.var.name}.{inner.var.name}")
     body = substitute(inner.body, {outer.var: constant(0), inner.var: Affine(((var, 1),))})
-    return Loop(
-        var, int(outer.extent) * int(inner.extent), inner.stride, LoopKind.SERIAL, "reduce", body
-    )
+    clip = tuple(_stretched(p, outer.var, var, inner) for p in outer.clip)
+    trips = int(outer.extent) * int(inner.extent)
+    return Loop(var, trips, inner.stride, LoopKind.SERIAL, "reduce", body, clip)
+
+
+def _stretched(predicate: Predicate, outer: LoopVar, var: LoopVar, inner: Loop) -> Predicate:
+    """``low <= i + rest < high`` of the trips ``i`` of a loop, by the values of the fused one."""
+    span = int(inner.extent) * int(inner.stride)
+    rest = tuple((v, c * span) for v, c in predicate.index.terms if v is not outer)
+    index = Affine((*rest, (var, 1)), predicate.index.const * span)
+    low = predicate.low if predicate.low == -UNBOUNDED else predicate.low * span
+    high = predicate.high if predicate.high == UNBOUNDED else predicate.high * span
+    return Predicate(index, low, high)
 
 
 def _is_linear(store: Store, loops: tuple[Loop, ...], outer: Loop, inner: Loop) -> bool:

@@ -106,7 +106,7 @@ def put_in(nodes: Nodes, sums: Sequence[Sum]) -> Nodes:
 
 
 def take_out(nodes: Nodes, sums: Sequence[Sum]) -> Nodes:
-    """Write sums for their variables, in predicates and branches."""
+    """Write sums for their variables, in predicates, clipped loops and branches."""
     values = {found.var: found.form for found in sums}
     return _with_forms(nodes, lambda form: substitute_affine(form, values)) if sums else nodes
 
@@ -130,4 +130,6 @@ def _with_form(node: Node, change: Callable[[Affine], Affine]) -> Node:
         return node if changed == node.predicates else replace(node, predicates=changed)
     if isinstance(node, Branch):
         node = replace(node, index=change(node.index))
+    if isinstance(node, Loop) and node.clip:
+        node = replace(node, clip=tuple(replace(p, index=change(p.index)) for p in node.clip))
     return map_body(node, lambda body: _with_forms(body, change))

@@ -8,8 +8,11 @@
 
 Where all instances of a statement are inside, the copy has no predicate.  At the edges the short
 reduce loops that a predicate depends on are unrolled, so that every instance is decided and taps
-outside vanish; trips without such taps are a loop again (``edge_loops``).  A tail tile is the copy
+outside vanish; trips that do the same are a loop again (``edge_loops``).  A tail tile is the copy
 in which rows are missing.
+
+A reduction that is long inside of such a loop has one loop over the trips that no edge cuts, shared
+by all tiles, and copies of the others alone (``edge_trips``).
 
 Where predicates see several loops in one sum, the copies are for ranges of the sum.
 
@@ -28,7 +31,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from codegen.passes.affine import Ranges, constant, decide, lone_variable, loop_range, variables
-from codegen.passes.edge_loops import roll_inside
+from codegen.passes.edge_loops import reroll, roll_inside
+from codegen.passes.edge_trips import edge_trips
 from codegen.passes.outer_sums import Outer, Outers, outer_sums, put_in, take_out
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
 from codegen.passes.simplify import simplify_nodes
@@ -39,7 +43,6 @@ from sketch.nest.loopnest import (
     Branch,
     Case,
     Loop,
-    LoopKind,
     LoopNest,
     LoopVar,
     Node,
@@ -92,29 +95,38 @@ class _Specializer:
 
     def unit(self, node: Node, outer: Outers) -> Nodes:
         """Copies of one unit, nested by what decides its predicates."""
-        sums = outer_sums(_undecided(node, outer), outer)
+        sums = outer_sums(_undecided((node,), outer), outer)
         (node,) = put_in((node,), sums)
         outer = {**outer, **{found.var: found.values for found in sums}}
         return take_out(self._unit(node, outer), sums)
 
     def _unit(self, node: Node, outer: Outers) -> Nodes:
-        groups = _groups(_undecided(node, outer), outer)
+        groups = _groups(_undecided((node,), outer), outer)
         if not groups:
             return _roll((node,), outer, frozenset())
         size = instructions((node,))
         if _has_reduce_loop(node):
-            body, now = self._copied(node, groups, outer, self.reductions)
+            body, now = self._copied(*self._shared(node, outer), outer, self.reductions)
             self.reductions -= now
         else:
-            body, now = self._copied(node, groups, outer, self.others + size)
+            body, now = self._copied((node,), groups, outer, self.others + size)
             self.others -= now - size
         return _roll(body, outer, _dynamic_inside(node))
 
+    def _shared(self, node: Node, outer: Outers) -> tuple[Nodes, list[tuple[LoopVar, ...]]]:
+        """A unit whose edges share what they can, and the variables that decide the rest."""
+        nodes = edge_trips((node,), outer, self.limits)
+        if nodes[0] is node or instructions(nodes) > self.reductions:
+            return (node,), _groups(_undecided((node,), outer), outer)
+        moving = _moving(node, outer)
+        left = [p for p in _undecided(nodes, outer) if variables(p.index) & moving]
+        return nodes, _groups(left, outer)
+
     def _copied(
-        self, node: Node, groups: list[tuple[LoopVar, ...]], outer: Outers, most: int
+        self, unit: Nodes, groups: list[tuple[LoopVar, ...]], outer: Outers, most: int
     ) -> tuple[Nodes, int]:
         """Copies of one unit of at most ``most`` instructions, or itself; and how many they are."""
-        body: Nodes = (node,)
+        body = unit
         size = instructions(body)
         for group in groups:
             for coarse in (False, True):
@@ -163,7 +175,7 @@ def _split(nodes: Nodes, choice: _Choice, outer: Outers) -> Nodes:
 
 
 def _split_node(node: Node, choice: _Choice, outer: Outers) -> Nodes:
-    predicates = [p for p in _undecided(node, outer) if _concerns(p, choice, outer)]
+    predicates = [p for p in _undecided((node,), outer) if _concerns(p, choice, outer)]
     if not predicates:
         return (node,)
     for position, var in enumerate(choice.variables):
@@ -233,11 +245,11 @@ def _inner_ranges(node: Node) -> Ranges:
     return {inner.var: loop_range(inner) for inner in walk((node,)) if isinstance(inner, Loop)}
 
 
-def _undecided(node: Node, outer: Outers) -> list[Predicate]:
+def _undecided(nodes: Nodes, outer: Outers) -> list[Predicate]:
     """Predicates that are not the same for all instances of a statement."""
-    ranges = _ranges(node, outer)
+    ranges = {v: r for node in nodes for v, r in _ranges(node, outer).items()}
     found: list[Predicate] = []
-    for store, loops in stores((node,)):
+    for store, loops in stores(nodes):
         static = {loop.var for loop in loops if not is_dynamic(loop)}
         for predicate in store.predicates:
             depends = variables(predicate.index) & static
@@ -291,7 +303,7 @@ def _unroll_reductions(
     for predicate in predicates:
         wanted |= variables(predicate.index) - outer.keys()
     return simplify_nodes(
-        (_reroll(node, wanted, longest),), {v: (o.low, o.high) for v, o in outer.items()}
+        (reroll(node, wanted, longest),), {v: (o.low, o.high) for v, o in outer.items()}
     )
 
 
@@ -313,12 +325,12 @@ def _roll(nodes: Nodes, outer: Outers, rolled: AbstractSet[LoopVar]) -> Nodes:
             )
             new.append(Branch(node.index, cases))
             continue
-        undecided = _undecided(node, outer)
+        undecided = _undecided((node,), outer)
         dynamic = [p for p in undecided if variables(p.index) & _moving(node, outer)]
         if dynamic:
             masked = {var for p in dynamic for var in variables(p.index)}
-            node = _reroll(node, masked, longest=0)
-        new.extend(roll_inside((node,), rolled, undecided, _ranges(node, outer)))
+            node = reroll(node, masked, longest=0)
+        new.extend(roll_inside((node,), rolled, _ranges(node, outer)))
     return tuple(new)
 
 
@@ -329,14 +341,3 @@ def _dynamic_inside(node: Node) -> set[LoopVar]:
 def _moving(node: Node, outer: Outers) -> set[LoopVar]:
     """Variables that have several values at run time, around and inside a unit."""
     return _dynamic_inside(node) | {var for var, known in outer.items() if known.low < known.high}
-
-
-def _reroll(node: Node, wanted: set[LoopVar], longest: int) -> Node:
-    """Unroll the wanted reduce loops of at most ``longest`` trips, roll up all others."""
-    if isinstance(node, Loop) and node.axis_kind == "reduce" and not node.clip:
-        small = int(node.extent) <= longest
-        if node.var in wanted and is_dynamic(node) and small:
-            node = replace(node, kind=LoopKind.UNROLLED)
-        elif node.var not in wanted and node.kind is LoopKind.UNROLLED:
-            node = replace(node, kind=LoopKind.SERIAL)
-    return map_body(node, lambda body: tuple(_reroll(child, wanted, longest) for child in body))

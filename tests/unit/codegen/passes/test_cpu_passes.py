@@ -96,6 +96,10 @@ NESTS: dict[str, Callable[[], LoopNest]] = {
     "conv_edges": lambda: conv(6, 3, 4, tile=(1, 2), lanes=4),
     "conv_one_tile": lambda: conv(3, 2, 4, tile=(1, 3), lanes=4),
     "conv_rows": lambda: conv(5, 2, 3, tile=(2, 3), lanes=4),
+    "conv_shared": lambda: conv(6, 16, 4, tile=(1, 2), lanes=4),
+    "conv_shared_one_tile": lambda: conv(4, 16, 4, tile=(1, 4), lanes=4),
+    "conv_shared_rows": lambda: conv(8, 16, 4, tile=(2, 3), lanes=4),
+    "conv_shared_stride": lambda: conv(9, 16, 4, kernel=5, stride=2, pad=2, tile=(1, 2), lanes=4),
     "conv_stride": lambda: conv(7, 2, 4, kernel=3, stride=2, tile=(1, 2), lanes=4),
 }
 PASSES: dict[str, Callable[[LoopNest], LoopNest]] = {
@@ -128,6 +132,7 @@ def test_pass_keeps_results(name: str, nest_name: str, rng: np.random.Generator)
         ("promote", "row_sums"),
         ("clip", "conv_edges"),
         ("specialize", "conv_edges"),
+        ("specialize", "conv_shared"),
         ("specialize", "matmul_tails"),
         ("specialize", "two_level_sums"),
         ("fuse", "conv_one_tile"),
@@ -195,15 +200,41 @@ def alone(store: Store, around: tuple[Loop, ...]) -> Node:
     return node
 
 
-def test_edges_unroll_as_far_as_the_target_says() -> None:
+def test_edges_are_decided_as_far_as_the_target_says() -> None:
+    """A longer loop has masks at the edges."""
     nest = clip(simplify(conv(20, 3, 4, kernel=5, pad=2, tile=(2, 4), lanes=4)))
 
-    def unrolled(limits: CodeLimits) -> int:
+    def masks(limits: CodeLimits) -> int:
         after = specialize(nest, replace(TARGET, instruction_budget=100000, code=limits))
-        loops = [node for node in walk(after.roots) if isinstance(node, Loop)]
-        return sum(p.kind is LoopKind.UNROLLED and p.axis_kind == "reduce" for p in loops)
+        taps = {n.var for n in walk(after.roots) if isinstance(n, Loop) and n.var.name == "kw"}
+        found = [p for store, _ in stores(after.roots) for p in store.predicates]
+        return sum(any(p.index.coefficient(var) for var in taps) for p in found)
 
-    assert unrolled(CodeLimits(edge_unroll_trips=2)) < unrolled(CodeLimits())
+    assert masks(CodeLimits(edge_unroll_trips=2)) > masks(CodeLimits()) == 0
+
+
+def test_edges_share_the_trips_that_they_do_not_cut() -> None:
+    """One loop over whole trips, and one for each cut trip."""
+    nest = specialize(clip(simplify(conv(12, 16, 4, tile=(1, 4), lanes=4))), TARGET)
+    loops = [n for n in walk(nest.roots) if isinstance(n, Loop)]
+    assert sum(loop.var.name == "ic" for loop in loops) == 3
+    ((whole, clip_),) = [(n, n.clip) for n in loops if n.var.name == "kw"]
+    assert clip_ and not any(store.predicates for store, _ in stores((whole,)))
+
+
+def test_a_tail_has_one_loop_for_trips_that_are_cut_alike() -> None:
+    """Of the last tile, two pixels are beyond the end, and the last tap lacks one more."""
+    nest = specialize(clip(simplify(conv(10, 16, 4, tile=(1, 4), lanes=4))), TARGET)
+    loops = [n for n in walk(nest.roots) if isinstance(n, Loop)]
+    assert sum(loop.var.name == "ic" for loop in loops) == 4
+
+
+def test_clipped_taps_are_one_loop_with_their_channels() -> None:
+    """No trip of a tap is cut in two."""
+    nest = prepare(conv(12, 16, 4, tile=(1, 4), lanes=4), TARGET)
+    (fused,) = [n for n in walk(nest.roots) if isinstance(n, Loop) and n.var.name == "kw.ic"]
+    (bounds,) = fused.clip
+    assert (int(fused.extent), bounds.low % 16, bounds.high % 16) == (48, 0, 0)
 
 
 def test_trips_inside_are_no_straight_line_code_at_an_edge() -> None:
