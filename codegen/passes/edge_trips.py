@@ -21,7 +21,7 @@ from math import prod
 from typing import Final
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range, variables
-from codegen.passes.edge_loops import reroll
+from codegen.passes.edge_loops import reroll, roll_inside
 from codegen.passes.outer_sums import Outer, Outers
 from codegen.passes.rewrite import Nodes, Values, is_dynamic, map_body, substitute
 from codegen.passes.simplify import simplify_nodes
@@ -119,13 +119,16 @@ class _Edges:
         return (Branch(Affine(((self.var, 1),)), tuple(cases)),)
 
     def _copy(self, at: Values, trips: Sequence[int]) -> Nodes:
-        loop = self.loop
         if not trips:
             return ()
-        known = {**at, loop.var: Affine(((loop.var, 1),), trips[0])}
+        loop, cut = self.loop, replace(self.loop.var)  # the shared loop has the variable itself
+        known = {**at, loop.var: Affine(((cut, 1),), trips[0])}
         body = substitute(tuple(reroll(node) for node in loop.body), known)
-        unrolled = replace(loop, extent=len(trips), kind=LoopKind.UNROLLED, body=body)
-        return simplify_nodes((unrolled,), self.around)
+        extent = len(trips)
+        unrolled = replace(loop, var=cut, extent=extent, kind=LoopKind.UNROLLED, body=body)
+        copies = simplify_nodes((unrolled,), self.around)
+        inside = {node.var: loop_range(node) for node in walk(copies) if isinstance(node, Loop)}
+        return roll_inside(copies, {cut}, {**self.around, **inside})
 
 
 def _edges(loop: Loop, outer: Outers, around: Ranges, limits: CodeLimits) -> _Edges | None:

@@ -175,7 +175,9 @@ def _split(nodes: Nodes, choice: _Choice, outer: Outers) -> Nodes:
 
 
 def _split_node(node: Node, choice: _Choice, outer: Outers) -> Nodes:
-    predicates = [p for p in _undecided((node,), outer) if _concerns(p, choice, outer)]
+    done = _decided_at_edges(node, outer)
+    undecided = [p for p in _undecided((node,), outer) if p not in done]
+    predicates = [p for p in undecided if _concerns(p, choice, outer)]
     if not predicates:
         return (node,)
     for position, var in enumerate(choice.variables):
@@ -197,6 +199,14 @@ def _split_node(node: Node, choice: _Choice, outer: Outers) -> Nodes:
     if choice.coarse:
         return (node,)
     return _unroll_reductions(node, predicates, outer, choice.limits.edge_unroll_trips)
+
+
+def _decided_at_edges(node: Node, outer: Outers) -> set[Predicate]:
+    """Predicates of trips at edges that have a copy already, which decides them."""
+    edges = [inner for inner in walk((node,)) if isinstance(inner, Branch)]
+    moving = _moving(node, outer) if edges else set()
+    found = (p for store, _ in stores(edges) for p in store.predicates)
+    return {p for p in found if not variables(p.index) & moving}
 
 
 def _concerns(predicate: Predicate, choice: _Choice, outer: Outers) -> bool:
