@@ -172,6 +172,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LEAST_OF_DEVIATIONS": "half of a sum of two is exact",
         "_MOST_TERMS": "digits of a float32",
     },
+    "codegen/passes/edge_trips.py": {"_MOST_VALUES": "values that are looked at one by one"},
     "codegen/passes/outer_sums.py": {"_MOST_SUMS": "compile time"},
     "codegen/passes/partial_sums.py": {
         "_TERMS": "accuracy of sums",
