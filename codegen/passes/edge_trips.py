@@ -42,7 +42,7 @@ from sketch.nest.loopnest import (
 from sketch.nest.walk import stores, walk
 from sketch.target.code_limits import CodeLimits
 
-_MOST_VALUES: Final = 4096  # of a variable, that are looked at one by one
+MOST_VALUES: Final = 4096  # of a variable, that are looked at one by one
 
 
 def edge_trips(nodes: Nodes, outer: Outers, limits: CodeLimits) -> Nodes:
@@ -147,7 +147,7 @@ def _edges(loop: Loop, outer: Outers, around: Ranges, limits: CodeLimits) -> _Ed
     known = Outer(0, 0, 1) if var is None else outer[var]
     values = range(known.low, known.high + 1, known.stride)
     parts: dict[int, tuple[list[int], list[int]]] = {}
-    for value in values if len(values) <= _MOST_VALUES else ():
+    for value in values if len(values) <= MOST_VALUES else ():
         at = {} if var is None else {var: (value, value)}
         here = _cut_trips(loop, predicates, {**around, **ranges, **at})
         if here is None:

@@ -32,7 +32,7 @@ from functools import lru_cache
 
 from codegen.passes.affine import Ranges, constant, decide, lone_variable, loop_range, variables
 from codegen.passes.edge_loops import reroll, roll_inside
-from codegen.passes.edge_trips import edge_trips
+from codegen.passes.edge_trips import MOST_VALUES, edge_trips
 from codegen.passes.outer_sums import Outer, Outers, outer_sums, put_in, take_out
 from codegen.passes.rewrite import Nodes, instructions, is_dynamic, map_body, substitute
 from codegen.passes.simplify import simplify_nodes
@@ -52,8 +52,6 @@ from sketch.nest.loopnest import (
 from sketch.nest.walk import stores, walk
 from sketch.target.code_limits import CodeLimits
 from sketch.target.target import Target
-
-_ENUMERATED = 4096  # most values of a variable that are looked at one by one
 
 
 def specialize(nest: LoopNest, target: Target) -> LoopNest:
@@ -287,7 +285,7 @@ def _cases(
     values where there are at most ``most_singles``, else runs.
     """
     count = (known.high - known.low) // known.stride + 1
-    if count > _ENUMERATED or not predicates:
+    if count > MOST_VALUES or not predicates:
         return []
     values = range(known.low, known.high + 1, known.stride)
     inside = [all(decide(p, {**ranges, var: (v, v)}) is True for p in predicates) for v in values]

@@ -172,7 +172,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LEAST_OF_DEVIATIONS": "half of a sum of two is exact",
         "_MOST_TERMS": "digits of a float32",
     },
-    "codegen/passes/edge_trips.py": {"_MOST_VALUES": "values that are looked at one by one"},
+    "codegen/passes/edge_trips.py": {"MOST_VALUES": "compile time"},
     "codegen/passes/outer_sums.py": {"_MOST_SUMS": "compile time"},
     "codegen/passes/partial_sums.py": {
         "_TERMS": "accuracy of sums",
@@ -184,7 +184,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_SMALL_BODY": "accuracy of sums: how blocks divide",
         "_WORTH_SPLITTING": "accuracy of sums",
     },
-    "codegen/passes/specialize.py": {"_ENUMERATED": "compile time"},
     "codegen/team.py": {"_NAP_S": "how a stopping team is waited for"},
     "costmodel/adapted.py": {
         "_GOOD_RANK": "how far a trained model is believed",
