@@ -56,6 +56,7 @@ class OursOperator:
         if self.direct and isinstance(workload, IntegerConv):
             workload = workload.of
         task = operator_task(workload, threads, self.renamed, self.direct)
+        shapes = [output.shape for output in task.dag.outputs]  # variants may join dimensions
         best = task.candidate(self.log)
         values = dict(best.values)
         kernel = build(lower(best.sketch, values), task.target)
@@ -66,7 +67,8 @@ class OursOperator:
         for argument in kernel.arguments:
             if argument.scope == "output":
                 arrays.append(aligned_empty(argument.shape, argument.dtype))
-                outputs[workload.outputs[len(outputs)]] = arrays[-1]
+                name, shape = workload.outputs[len(outputs)], shapes[len(outputs)]
+                outputs[name] = arrays[-1].reshape(shape)
             else:
                 array = given[argument.name]
                 packing = packed.get(argument.name)
