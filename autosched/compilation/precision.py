@@ -48,7 +48,7 @@ _ELEMENTS: Final[Mapping[Precision, str]] = {
 _WANTED: Final[Mapping[str, str]] = {
     "bfloat16": "a CPU with avx512bf16 (of Arm: bf16) or a GPU of sm_80 or later",
     "tf32": "a GPU of sm_80 or later",
-    "uint8": "a CPU with avx512vnni or avxvnni or a GPU of sm_80 or later",
+    "uint8": "a CPU with avx512vnni or avxvnni (of Arm: i8mm) or a GPU of sm_80 or later",
 }
 _CONVERTS: Final = ("f16c", "avx512f", "neon")  # of CPUs; GPUs have no features, and all convert
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
+from autosched.graph.errors import ModelImportError
 from autosched.graph.ops.base import normalize_axis
 from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp
 from autosched.graph.ops.matmul import MatMul
@@ -81,17 +83,30 @@ def _import_qlinear_matmul(site: Site) -> None:
 
 def _import_conv_integer(site: Site) -> None:
     """ConvInteger: an int32 convolution of what is left without the zero points."""
+    _check_single(site, (2,))
     site.emit(conv_of(site), _centered_maps(site, _Operands((0, 2), (1, 3))))
 
 
 def _import_qlinear_conv(site: Site) -> None:
     """QLinearConv: an int32 convolution, scaled to the result's type."""
+    _check_single(site, (1, 2, 6, 7))
     bias = [site.input(8)] if site.has(8) else []
     maps = _centered_maps(site, _Operands((0, 2), (3, 5)))
     product = site.step(conv_of(site, 3), [*maps, *bias])
     weight_scale = _along(site, site.input(4), 1, site.rank(0))
     scales = [_to_float(site, site.input(1)), _to_float(site, weight_scale)]
     _emit_scaled(site, product, scales, (6, 7))
+
+
+def _check_single(site: Site, numbers: tuple[int, ...]) -> None:
+    """Refuse several scales or zero points of a map: ONNX has one, and of weights alone more."""
+    for number in numbers:
+        if site.has(number) and math.prod(site.type(number).shape) != 1:
+            raise ModelImportError(
+                f"{site.node.input[number]!r} has shape {site.type(number).shape}",
+                f"node {site.label} ({site.node.op_type})",
+                "maps have one scale and one zero point; weights alone may have several",
+            )
 
 
 IMPORT_QUANTISED: Final[dict[str, Callable[[Site], None]]] = {

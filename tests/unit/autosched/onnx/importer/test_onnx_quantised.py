@@ -129,6 +129,20 @@ def test_convolutions_of_integers() -> None:
     check(node_model("QLinearConv", data, constants, 10, **attributes), data)
 
 
+@pytest.mark.parametrize("place", [0, 1, 5, 6])
+def test_maps_of_several_zero_points_are_refused(place: int) -> None:
+    """ONNX has one for a map: what a model with more of them means is not said."""
+    data = [quantised(1, 2, 5, 4)]
+    constants = [
+        SCALES[3], np.uint8(7), quantised(2, 2, 3, 3, dtype="int8"), SCALES[0], np.int8(0),
+        np.float32(2), np.uint8(1),
+    ]  # fmt: skip
+    constants[place] = np.repeat(constants[place], 2)
+    model = node_model("QLinearConv", data, constants, 10)
+    with pytest.raises(asd.AutoschedError, match="maps have one scale and one zero point"):
+        asd.from_onnx(model)
+
+
 @pytest.mark.parametrize(
     ("data", "zero", "weight", "point"),
     [
