@@ -26,8 +26,17 @@ from codegen.passes.rewrite import (
     substitute_predicates,
 )
 from sketch.lang.rewrite import reused
-from sketch.nest.loopnest import Affine, Loop, LoopKind, LoopVar, Node, Predicate, Store
-from sketch.nest.walk import stores
+from sketch.nest.loopnest import (
+    Affine,
+    Allocate,
+    Loop,
+    LoopKind,
+    LoopVar,
+    Node,
+    Predicate,
+    Store,
+)
+from sketch.nest.walk import stores, walk
 
 
 def roll_inside(nodes: Nodes, rolled: AbstractSet[LoopVar], ranges: Ranges) -> Nodes:
@@ -51,17 +60,17 @@ def roll_inside(nodes: Nodes, rolled: AbstractSet[LoopVar], ranges: Ranges) -> N
 def _apart(loop: Loop, ranges: Ranges) -> Nodes:
     stride = int(loop.stride)
     values = range(0, int(loop.extent) * stride, stride)
-    instances = _instances(loop)
+    instances, always = _instances(loop), _has_others(loop)
 
     def verdicts(low: int, high: int) -> tuple[bool | None, ...]:
         here = {**ranges, loop.var: (low, high)}
-        return tuple([_all(predicates, {**here, **at}) for predicates, at in instances])
+        return tuple([holds_all(predicates, {**here, **at}) for predicates, at in instances])
 
     new: list[Node] = []
     for found, trips in groupby(values, lambda value: verdicts(value, value)):
         run = [*trips]
         alike = None not in found and verdicts(run[0], run[-1]) == found
-        if any(inside is not False for inside in found):
+        if always or any(inside is not False for inside in found):
             new += _trips(loop, run, LoopKind.SERIAL if alike else LoopKind.UNROLLED)
     return tuple(new)
 
@@ -84,7 +93,17 @@ def _instances(loop: Loop) -> list[_Instance]:
     return found
 
 
-def _all(predicates: Sequence[Predicate], ranges: Ranges) -> bool | None:
+def _has_others(loop: Loop) -> bool:
+    """Whether there are statements in every trip, beside those that prepare what a trip reads."""
+    private = {node.buffer for node in walk(loop.body) if isinstance(node, Allocate)}
+    return any(
+        store.targets[0] not in private
+        and not any(p.index.coefficient(loop.var) for p in store.predicates)
+        for store, _ in stores(loop.body)
+    )
+
+
+def holds_all(predicates: Sequence[Predicate], ranges: Ranges) -> bool | None:
     """Whether all predicates hold everywhere; False: one holds nowhere."""
     found = [decide(predicate, ranges) for predicate in predicates]
     return False if False in found else None if None in found else True

@@ -21,7 +21,7 @@ from math import prod
 from typing import Final
 
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range, variables
-from codegen.passes.edge_loops import reroll, roll_inside
+from codegen.passes.edge_loops import holds_all, reroll, roll_inside
 from codegen.passes.outer_sums import Outer, Outers
 from codegen.passes.rewrite import Nodes, Values, is_dynamic, map_body, substitute
 from codegen.passes.simplify import simplify_nodes
@@ -139,7 +139,7 @@ def _edges(loop: Loop, outer: Outers, around: Ranges, limits: CodeLimits) -> _Ed
     found = _cutting(loop, {**around, **ranges, loop.var: loop_range(loop)}, outer)
     if found is None:
         return None
-    whole, predicates = found
+    whole, statements = found
     moving = {v for p in whole for v in variables(p.index) if v in outer and _moves(outer, v)}
     if len(moving) > 1:
         return None
@@ -149,7 +149,7 @@ def _edges(loop: Loop, outer: Outers, around: Ranges, limits: CodeLimits) -> _Ed
     parts: dict[int, tuple[list[int], list[int]]] = {}
     for value in values if len(values) <= MOST_VALUES else ():
         at = {} if var is None else {var: (value, value)}
-        here = _cut_trips(loop, predicates, {**around, **ranges, **at})
+        here = _cut_trips(loop, statements, {**around, **ranges, **at})
         if here is None:
             return None
         parts[value] = here
@@ -157,6 +157,7 @@ def _edges(loop: Loop, outer: Outers, around: Ranges, limits: CodeLimits) -> _Ed
         return None
     before = {value: part[0] for value, part in parts.items()}
     after = {value: part[1] for value, part in parts.items()}
+    predicates = frozenset[Predicate]().union(*statements)
     return _Edges(loop, whole, predicates, var, around, before, after)
 
 
@@ -173,8 +174,8 @@ def _may_be_shared(loop: Loop, limits: CodeLimits) -> bool:
 
 def _cutting(
     loop: Loop, ranges: Ranges, outer: Outers
-) -> tuple[tuple[Predicate, ...], frozenset[Predicate]] | None:
-    """Where trips of a loop are whole, and the predicates that cut the others.
+) -> tuple[tuple[Predicate, ...], frozenset[tuple[Predicate, ...]]] | None:
+    """Where trips of a loop are whole, and the predicates that cut the others, by statement.
 
     None where statements differ in that, or where loops inside decide it.
     """
@@ -183,7 +184,7 @@ def _cutting(
     static = {inner.var for inner in inside if not is_dynamic(inner)}
     known = static | {loop.var} | outer.keys()
     wholes: set[tuple[Predicate, ...]] = set()
-    cutting: set[Predicate] = set()
+    cutting: set[tuple[Predicate, ...]] = set()
     for store, _ in stores(loop.body):
         own = [p for p in store.predicates if p.index.coefficient(loop.var)]
         if any(not variables(p.index) <= known for p in own):
@@ -191,8 +192,8 @@ def _cutting(
         own = [p for p in own if decide(p, ranges) is None]
         if own or store.targets[0] not in private:
             wholes.add(tuple(_whole(p, static, ranges) for p in own))
-            cutting.update(own)
-    return None if len(wholes) != 1 or not cutting else (wholes.pop(), frozenset(cutting))
+            cutting.add(tuple(own))
+    return None if len(wholes) != 1 or not any(cutting) else (wholes.pop(), frozenset(cutting))
 
 
 def _moves(outer: Outers, var: LoopVar) -> bool:
@@ -200,17 +201,20 @@ def _moves(outer: Outers, var: LoopVar) -> bool:
 
 
 def _cut_trips(
-    loop: Loop, predicates: AbstractSet[Predicate], ranges: Ranges
+    loop: Loop, statements: AbstractSet[tuple[Predicate, ...]], ranges: Ranges
 ) -> tuple[list[int], list[int]] | None:
     """Cut trips before those that are whole, and behind; None where these are not on end.
 
-    All trips come before where none is whole.
+    All trips come before where none is whole.  Trips in which no statement has an instance are
+    none of both.
     """
     stride = int(loop.stride)
-    values = range(0, int(loop.extent) * stride, stride)
-    verdicts = [{decide(p, {**ranges, loop.var: (v, v)}) for p in predicates} for v in values]
-    whole = [v for v, of in zip(values, verdicts, strict=True) if of == {True}]
-    cut = [v for v, of in zip(values, verdicts, strict=True) if None in of and False not in of]
+    verdicts = {
+        value: {holds_all(own, {**ranges, loop.var: (value, value)}) for own in statements}
+        for value in range(0, int(loop.extent) * stride, stride)
+    }
+    whole = [value for value, found in verdicts.items() if found == {True}]
+    cut = [value for value, found in verdicts.items() if found not in ({True}, {False})]
     if not whole:
         return cut, []
     if whole[-1] - whole[0] != (len(whole) - 1) * stride:
