@@ -16,7 +16,7 @@ class AssemblyError(AutoschedError):
 
 
 class ExportError(AutoschedError):
-    """A module cannot be written as a native library."""
+    """A module cannot be written as a native library, or be pickled."""
 
 
 class UntrustedModuleError(ModuleFileError):

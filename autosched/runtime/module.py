@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
-from autosched.runtime.errors import InputError
+from autosched.runtime.errors import ExportError, InputError
 from autosched.runtime.inputs import check_inputs, named_inputs
 from autosched.runtime.loaded import LoadedProgram
 from autosched.runtime.outputs import check_outputs, delivered
@@ -61,6 +61,18 @@ class Module:
         """``constants``: the constants' segment; ``loaded``: code and constants, ready to run."""
         self.program, self.objects, self.payloads = program, objects, payloads or {}
         self._constants, self._loaded = constants, loaded
+
+    def __reduce__(self) -> NoReturn:
+        """Modules hold machine code at addresses of this process.
+
+        Raises:
+            ExportError: always.
+        """
+        raise ExportError(
+            f"module {self.name!r} cannot be pickled or copied",
+            hint="save() it and load() the file, in any process; calls from several threads may "
+            "share one module",
+        )
 
     @property
     def name(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import threading
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from autosched.runtime.assemble import assemble, check_no_nan
 from autosched.runtime.cpu_program import CpuProgram
-from autosched.runtime.errors import AssemblyError, InputError
+from autosched.runtime.errors import AssemblyError, ExportError, InputError
 from autosched.runtime.inputs import check_inputs
 from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
@@ -267,3 +269,10 @@ def test_no_steps_at_all() -> None:
     spec = TensorSpec("x", (2, 3), "float32")
     module = make_module(calls=(), outputs=((spec, "x"),), constants={})
     np.testing.assert_array_equal(module.run({"x": X})["x"], X)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_module_is_not_copied_by_accident(copied):
+    with pytest.raises(ExportError, match="cannot be pickled or copied") as refused:
+        copied(make_module())
+    assert "save()" in refused.value.hint
