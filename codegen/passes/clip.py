@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codegen.passes.affine import variables
-from codegen.passes.rewrite import Nodes, is_dynamic, map_body
+from codegen.passes.rewrite import Nodes, is_dynamic, map_body, without_predicates
 from sketch.lang.rewrite import reused
-from sketch.nest.loopnest import Loop, LoopKind, LoopNest, LoopVar, Node, Predicate, Store
+from sketch.nest.loopnest import Loop, LoopKind, LoopNest, LoopVar, Node, Predicate
 from sketch.nest.walk import stores
 
 
@@ -37,7 +37,7 @@ def _clip_node(node: Node, outer: frozenset[LoopVar]) -> Node:
     known = outer | {node.var} if is_dynamic(node) else outer
     common = [p for p in _common_predicates(node.body) if variables(p.index) <= known]
     if common:
-        node = replace(node, clip=(*node.clip, *common), body=_without(node.body, common))
+        node = replace(node, clip=(*node.clip, *common), body=without_predicates(node.body, common))
     return map_body(node, lambda body: clip_nodes(body, known))
 
 
@@ -52,14 +52,3 @@ def _common_predicates(body: Nodes) -> list[Predicate]:
         if not common:
             return []
     return common or []
-
-
-def _without(nodes: Nodes, dropped: list[Predicate]) -> Nodes:
-    new: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Store):
-            kept = tuple(p for p in node.predicates if p not in dropped)
-            new.append(replace(node, predicates=kept))
-        else:
-            new.append(map_body(node, lambda body: _without(body, dropped)))
-    return tuple(new)

@@ -23,7 +23,14 @@ from typing import Final
 from codegen.passes.affine import Ranges, constant, decide, interval, loop_range, variables
 from codegen.passes.edge_loops import holds_all, reroll, roll_inside
 from codegen.passes.outer_sums import Outer, Outers
-from codegen.passes.rewrite import Nodes, Values, is_dynamic, map_body, substitute
+from codegen.passes.rewrite import (
+    Nodes,
+    Values,
+    is_dynamic,
+    map_body,
+    substitute,
+    without_predicates,
+)
 from codegen.passes.simplify import simplify_nodes
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.rewrite import reused
@@ -37,7 +44,6 @@ from sketch.nest.loopnest import (
     LoopVar,
     Node,
     Predicate,
-    Store,
 )
 from sketch.nest.walk import stores, walk
 from sketch.target.code_limits import CodeLimits
@@ -100,7 +106,7 @@ class _Edges:
         """
         inside = any(not (cut or self.after[value]) for value, cut in self.before.items())
         body = self.loop.body if inside else tuple(reroll(node) for node in self.loop.body)
-        body = _without(body, self.predicates)
+        body = without_predicates(body, self.predicates)
         shared = replace(self.loop, clip=self.whole, body=body)
         return (*self._copies(self.before), shared, *self._copies(self.after))
 
@@ -140,7 +146,7 @@ def _edges(loop: Loop, outer: Outers, around: Ranges, limits: CodeLimits) -> _Ed
     if found is None:
         return None
     whole, statements = found
-    moving = {v for p in whole for v in variables(p.index) if v in outer and _moves(outer, v)}
+    moving = {v for p in whole for v in variables(p.index) if v in outer and outer[v].moves}
     if len(moving) > 1:
         return None
     var = next(iter(moving), None)
@@ -196,10 +202,6 @@ def _cutting(
     return None if len(wholes) != 1 or not any(cutting) else (wholes.pop(), frozenset(cutting))
 
 
-def _moves(outer: Outers, var: LoopVar) -> bool:
-    return outer[var].low < outer[var].high
-
-
 def _cut_trips(
     loop: Loop, statements: AbstractSet[tuple[Predicate, ...]], ranges: Ranges
 ) -> tuple[list[int], list[int]] | None:
@@ -230,14 +232,3 @@ def _whole(predicate: Predicate, static: AbstractSet[LoopVar], ranges: Ranges) -
     low = predicate.low if predicate.low == -UNBOUNDED else predicate.low - least
     high = predicate.high if predicate.high == UNBOUNDED else predicate.high - most
     return Predicate(Affine(kept, predicate.index.const), low, high)
-
-
-def _without(nodes: Nodes, dropped: AbstractSet[Predicate]) -> Nodes:
-    new: list[Node] = []
-    for node in nodes:
-        if isinstance(node, Store):
-            kept = tuple(p for p in node.predicates if p not in dropped)
-            new.append(replace(node, predicates=kept))
-        else:
-            new.append(map_body(node, lambda body: _without(body, dropped)))
-    return tuple(new)

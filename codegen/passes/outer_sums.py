@@ -32,6 +32,11 @@ class Outer:
     high: int
     stride: int
 
+    @property
+    def moves(self) -> bool:
+        """Whether it has several values."""
+        return self.low < self.high
+
     @staticmethod
     def of(loop: Loop) -> Outer:
         """The variable of a loop."""
@@ -70,14 +75,10 @@ def outer_sums(predicates: Sequence[Predicate], outer: Outers) -> tuple[Sum, ...
 
 def _outer_part(predicate: Predicate, outer: Outers) -> Affine:
     """The terms of variables that have several values, in lowest terms."""
-    terms = [(v, c) for v, c in predicate.index.terms if v in outer and _moves(outer[v])]
+    terms = [(v, c) for v, c in predicate.index.terms if v in outer and outer[v].moves]
     common = math.gcd(*(c for _, c in terms))
     order = {var: position for position, var in enumerate(outer)}
     return Affine(tuple(sorted(((v, c // common) for v, c in terms), key=lambda t: order[t[0]])))
-
-
-def _moves(known: Outer) -> bool:
-    return known.low < known.high
 
 
 def _values(form: Affine, outer: Outers) -> Outer | None:

@@ -5,7 +5,7 @@ A part that does not change comes back as the same object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -222,6 +222,18 @@ def _substitute_node(node: Node, values: Values) -> Node:
         index = substitute_affine(node.index, values)
         node = node if index is node.index else replace(node, index=index)
     return map_body(node, lambda body: substitute(body, values))
+
+
+def without_predicates(nodes: Nodes, dropped: Container[Predicate]) -> Nodes:
+    """The nodes, in which no statement is under these predicates."""
+    new: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Store):
+            kept = tuple(p for p in node.predicates if p not in dropped)
+            new.append(replace(node, predicates=kept))
+        else:
+            new.append(map_body(node, lambda body: without_predicates(body, dropped)))
+    return tuple(new)
 
 
 def instructions(nodes: Nodes) -> int:

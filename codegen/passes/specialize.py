@@ -348,4 +348,4 @@ def _dynamic_inside(node: Node) -> set[LoopVar]:
 
 def _moving(node: Node, outer: Outers) -> set[LoopVar]:
     """Variables that have several values at run time, around and inside a unit."""
-    return _dynamic_inside(node) | {var for var, known in outer.items() if known.low < known.high}
+    return _dynamic_inside(node) | {var for var, known in outer.items() if known.moves}

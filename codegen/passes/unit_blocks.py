@@ -1,9 +1,11 @@
 """Blocks of a tensor unit on vectors: the loops that one instruction executes.
 
-tensor m in 0..2:                      (of units of several rows)
-tensor p in 0..4:
-vectorized j in 0..16:
-acc[m, j] += i32(A[m, k + p]) * i32(B[k, j, p])
+    tensor m in 0..2:
+      tensor p in 0..4:
+        vectorized j in 0..16:
+          acc[m, j] += i32(A[m, k + p]) * i32(B[k, j, p])
+
+Units of one row have no loop over ``m``.
 """
 
 from __future__ import annotations
