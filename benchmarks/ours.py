@@ -109,8 +109,6 @@ class OursNetwork:
         del os.environ["GOMP_CPU_AFFINITY"]  # the module pins its threads itself
         module = autosched.load(self.path)
         module.pin_threads()
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores[:1])  # as OpenMP binds a rival's caller: once, not every run
         arrays = workload.arrays()
         assert isinstance(workload, Network)
         if workload.channels_last:
