@@ -44,11 +44,9 @@ def scales(*, at: int, value: float) -> np.ndarray:
 
 
 CASES: Mapping[str, Mapping[str, Any]] = {
-    "scale of data 0": {"xs": np.float32(0)},
+    "scale of data infinite": {"xs": np.float32(np.inf)},
     "scale of a channel 0": {"ws": scales(at=2, value=0.0)},
-    "scale of results 0": {"ys": np.float32(0)},
     "scale of a channel below 0": {"ws": scales(at=1, value=-0.01)},
-    "scale of results NaN": {"ys": np.float32(np.nan)},
     "zero points at the ends": {
         "xz": np.uint8(255), "wz": np.full(4, -128, np.int8), "yz": np.uint8(0)
     },
@@ -61,7 +59,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_the_definition(name: str) -> None:
-    """NaN and infinities included; within one quantum, which is 0 where the scale is."""
+    """NaN and infinities included; within one quantum."""
     model, rng = layer(**CASES[name]), np.random.default_rng(0)
     data = {"x": rng.standard_normal((3, 8), dtype=np.float32)}
     with np.errstate(all="ignore"):
@@ -81,8 +79,11 @@ def test_results_are_those_of_the_definition(name: str) -> None:
         ),
         ({"ws": scales(at=0, value=np.nan)}, "NaN"),
         ({"xz": np.float32(3)}, "xz"),
+        ({"xs": np.float32(0)}, "'xs' are 0"),
+        ({"ys": np.float32(0)}, "'ys' are 0"),
+        ({"ys": np.float32(np.nan)}, "'ys' are nan"),
     ],
-    ids=["granularity", "NaN", "type"],
+    ids=["granularity", "NaN", "type", "data / 0", "results / 0", "results / NaN"],
 )
 def test_others_are_one_error(changed: Mapping[str, Any], said: str) -> None:
     with pytest.raises(asd.AutoschedError, match=said):

@@ -13,9 +13,8 @@ from onnx import helper
 
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ops.base import normalize_axis
-from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.ops.matmul import MatMul
-from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape
 from autosched.onnx.importer.convolution import conv_of
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -30,9 +29,10 @@ _FLOAT: Final = "float32"  # what scaling is computed in; 16-bit scales are wide
 def _import_quantize(site: Site) -> None:
     """QuantizeLinear: ``saturate(round(x / scale) + zero_point)``."""
     dtype = _quantised_dtype(site)
+    _check_divisor(site, 1)
     scaled = site.step(BinaryOp("div"), [_as(site, 0, _FLOAT), _parameter(site, 1)])
     zero = _parameter(site, 2) if site.has(2) else None
-    _emit_quantised(site, scaled, zero, dtype)
+    emit_quantised(site, scaled, zero, dtype)
 
 
 def _import_dequantize(site: Site) -> None:
@@ -44,29 +44,6 @@ def _import_dequantize(site: Site) -> None:
         value = site.step(BinaryOp("sub"), [value, _parameter(site, 2)])
     value = site.step(BinaryOp("mul"), [value, _parameter(site, 1)])
     site.emit(CastOp(_dtype_attribute(site) or site.type(1).dtype), [value])
-
-
-def _import_dynamic_quantize(site: Site) -> None:
-    """DynamicQuantizeLinear to uint8: the scale is such that all elements and 0 fit."""
-    data = site.input(0)
-    axes = tuple(range(site.rank(0)))
-    zero, most = site.scalar("zero", 0.0, _FLOAT), site.scalar("most", 255.0, _FLOAT)
-    if axes:
-        least, largest = (site.step(ReduceOp(f, axes), [data]) for f in ("min", "max"))
-    else:
-        least = largest = data
-    low, high = (
-        site.step(BinaryOp("min"), [least, zero]),
-        site.step(BinaryOp("max"), [largest, zero]),
-    )
-    scale = site.step(BinaryOp("div"), [site.step(BinaryOp("sub"), [high, low]), most])
-    start = site.step(UnaryOp("neg"), [site.step(BinaryOp("div"), [low, scale])])
-    point = site.step(UnaryOp("round"), [site.step(Clip(0.0, 255.0), [start])])
-    if site.wants(1):
-        site.emit(BinaryOp("add"), [scale, zero], 1)
-    if site.wants(2):
-        site.emit(CastOp("uint8"), [point], 2)
-    _emit_quantised(site, site.step(BinaryOp("div"), [data, scale]), point, "uint8")
 
 
 def _import_matmul_integer(site: Site) -> None:
@@ -109,10 +86,24 @@ def _check_single(site: Site, numbers: tuple[int, ...]) -> None:
             )
 
 
+def _check_divisor(site: Site, number: int) -> None:
+    """Refuse to divide by constant scales that are 0 or NaN: no integer is nearest to that."""
+    name = site.node.input[number]
+    scales = site.arrays.get(name)
+    if scales is None:
+        return
+    wrong = scales[(scales == 0) | np.isnan(scales)]
+    if wrong.size:
+        raise ModelImportError(
+            f"{wrong.size} of {scales.size} elements of scale {name!r} are {wrong[0]:g}",
+            f"node {site.label} ({site.node.op_type})",
+            "values are divided by it: quantise the model again with data that are not all zero",
+        )
+
+
 IMPORT_QUANTISED: Final[dict[str, Callable[[Site], None]]] = {
     "ConvInteger": _import_conv_integer,
     "DequantizeLinear": _import_dequantize,
-    "DynamicQuantizeLinear": _import_dynamic_quantize,
     "MatMulInteger": _import_matmul_integer,
     "QLinearConv": _import_qlinear_conv,
     "QLinearMatMul": _import_qlinear_matmul,
@@ -140,7 +131,7 @@ def _quantised_dtype(site: Site) -> str:
     return dtype
 
 
-def _emit_quantised(site: Site, scaled: str, zero_point: str | None, dtype: str) -> None:
+def emit_quantised(site: Site, scaled: str, zero_point: str | None, dtype: str) -> None:
     """Emit ``scaled``, rounded half to even, moved by the zero point; the cast saturates."""
     whole = site.step(UnaryOp("round"), [scaled])
     if zero_point is not None:
@@ -155,11 +146,12 @@ def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int,
     one rounding more would send them to another integer than in the runtimes of such models.
     """
     scale, zero_point = result
+    _check_divisor(site, scale)
     factor = site.step(BinaryOp("mul"), scales)
     ratio = site.step(BinaryOp("div"), [factor, _as(site, scale, _FLOAT)])
     value = site.step(BinaryOp("mul"), [_to_float(site, product), ratio])
     dtype = site.type(zero_point).dtype
-    _emit_quantised(site, value, _as(site, zero_point, _FLOAT), dtype)
+    emit_quantised(site, value, _as(site, zero_point, _FLOAT), dtype)
 
 
 def _as(site: Site, index: int, dtype: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from autosched.onnx.importer.activation import IMPORT_ACTIVATION
 from autosched.onnx.importer.convolution import IMPORT_CONVOLUTION
+from autosched.onnx.importer.dynamic_quantize import import_dynamic_quantize
 from autosched.onnx.importer.einsum import import_einsum
 from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
 from autosched.onnx.importer.gather import IMPORT_GATHER
@@ -49,6 +50,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_RESIZE,
     **IMPORT_SOFTMAX,
     "Concat": import_concat,
+    "DynamicQuantizeLinear": import_dynamic_quantize,
     "Einsum": import_einsum,
     "Flatten": import_flatten,
     "Gemm": import_gemm,

@@ -12,6 +12,8 @@ from autosched.graph.passes.byte_products import byte_products
 
 onnx = pytest.importorskip("onnx")
 
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
 from tests.support.onnx_cases import check, node_model, run, values  # noqa: E402
 
 SCALES = np.array([0.5, 0.25, 2.0, 0.125], np.float32)  # powers of two: no rounding but the last
@@ -55,6 +57,51 @@ def test_blocks_and_int32() -> None:
 def test_dynamic_quantisation() -> None:
     x = [values(3, 5) * 3]
     check(node_model("DynamicQuantizeLinear", x, opset=11, outputs=3), x)
+
+
+NUMBERS = [0, -0.0, 1, 0.5, -1.5, 1e-45, -1e-40, 1e-38, 2e-38, 1e-36, 3e38, -3e38, np.inf, -np.inf]
+
+
+def test_dynamic_quantisation_of_the_ends_of_floats() -> None:
+    """Zeros alone, denormal numbers, ranges beyond float32, what is no number: as onnx does."""
+    rng = np.random.default_rng(0)
+    model = node_model("DynamicQuantizeLinear", [values(5)], opset=11, outputs=3)
+    module = asd.compile(asd.from_onnx(model), effort="none", denormals="keep")
+    reference = ReferenceEvaluator(model)
+    several = [rng.choice(NUMBERS, 5) for _ in range(60)]
+    alone = [np.full(5, number) for number in (*NUMBERS, np.nan)]
+    for data in (*several, *alone, [np.nan, 1, 2, -3, np.inf]):
+        feed = {"x0": np.asarray(data, np.float32)}
+        span = max(float(feed["x0"].max()), 0) - min(float(feed["x0"].min()), 0)
+        if 0 < span < 255e-45:
+            continue  # the reference divides by zero
+        with np.errstate(all="ignore"):
+            expected = reference.run(None, feed)
+        for found, wanted in zip(module.run(feed).values(), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted, err_msg=str(data))
+
+
+@pytest.mark.parametrize("kept", ["flush", "keep"])
+def test_data_too_small_for_a_scale_are_zeros_of_a_scale_that_is_none(kept: Any) -> None:
+    data = [np.array([1e-45, 0, -1e-45], np.float32)]
+    model = node_model("DynamicQuantizeLinear", data, opset=11, outputs=3)
+    module = asd.compile(asd.from_onnx(model), effort="none", denormals=kept)
+    found, scale, zero = module.run({"x0": data[0]}).values()
+    np.testing.assert_array_equal(found, [0, 0, 0])
+    assert (scale, zero) == (np.float32(1) / np.float32(255), 0)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.0, np.nan])
+@pytest.mark.parametrize("operator", ["QuantizeLinear", "QLinearMatMul", "QLinearConv"])
+def test_values_are_divided_by_no_constant_zero(operator: str, scale: float) -> None:
+    one, byte = np.float32(1), np.uint8(1)
+    data, places = [quantised(1, 1, 2, 2)], {"QLinearMatMul": 5, "QLinearConv": 5}
+    constants: list[Any] = [one, byte, quantised(1, 1, 2, 2), one, byte, one, byte]
+    if operator == "QuantizeLinear":
+        data, constants = [values(2, 2)], [one, byte]
+    constants[places.get(operator, 0)] = np.float32(scale)
+    with pytest.raises(asd.AutoschedError, match=f"are -?({scale:g}|0)"):
+        asd.from_onnx(node_model(operator, data, constants, 10))
 
 
 def test_integer_products() -> None:
