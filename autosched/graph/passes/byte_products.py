@@ -149,9 +149,24 @@ class _ByteProducts(GraphRewriter):
         """``u``, as uint8."""
         if not self._is_signed(data):
             return data.value
+        stored = self._stored_unsigned(data.value)
+        if stored is not None:
+            return stored
         wide = self.builder.add(CastOp(_SUMS), (data.value,), origins=())
         moved = self._binary("add", wide, np.asarray(_SHIFT))
         return self.builder.add(CastOp("uint8"), (moved,), origins=())
+
+    def _stored_unsigned(self, name: str) -> str | None:
+        """The bytes, as uint8 and 128 higher, that an int8 value is made of."""
+        value = name
+        for op in (CastOp("int8"), BinaryOp("sub"), CastOp(_SUMS)):
+            node = self.graph.producers.get(value)
+            if node is None or node.op != op:
+                return None
+            if op == BinaryOp("sub") and self._constants.whole_number(node.inputs[1]) != _SHIFT:
+                return None
+            value = node.inputs[0]
+        return value if self.graph.types[value].dtype == "uint8" else None
 
     def _binary(self, function: str, value: str, constant: Array) -> str:
         inputs = (value, self._constant(constant))

@@ -106,7 +106,7 @@ class _IntegerProducts(GraphRewriter):
                 self._unsigned[node.output] = kept
             else:
                 self._equal[node.output] = kept
-        elif written.dtype == "int8" and self._is_only_dequantised(node):
+        elif written.dtype == "int8" and self._is_only_converted(node):
             point = np.asarray(written.zero + _SHIFT, np.float32)
             moved = self._binary("add", self.value(written.rounded), point)
             self._unsigned[node.output] = self._convert(moved, "uint8")
@@ -130,9 +130,10 @@ class _IntegerProducts(GraphRewriter):
             return None
         return known.value if int(known.zero.reshape(())) == written.zero + shift else None
 
-    def _is_only_dequantised(self, node: Node) -> bool:
+    def _is_only_converted(self, node: Node) -> bool:
+        """Whether nobody reads bytes: to floats or, in products of integers, to wide ones."""
         readers = self.graph.consumers.get(node.output, ())
-        casts = all(reader.op == CastOp(_FLOAT) for reader in readers)
+        casts = all(reader.op in (CastOp(_FLOAT), CastOp(_SUMS)) for reader in readers)
         return casts and node.output not in self.graph.result_values
 
     def _step(self, node: Node) -> ScaledIntegers | None:

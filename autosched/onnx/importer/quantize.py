@@ -26,7 +26,7 @@ BELOW_A_BYTE: Final = {"int4": "int8", "uint4": "uint8", "int2": "int8", "uint2"
 _FLOAT: Final = "float32"  # what scaling is computed in; 16-bit scales are widened
 
 
-def _import_quantize(site: Site) -> None:
+def import_quantize(site: Site) -> None:
     """QuantizeLinear: ``saturate(round(x / scale) + zero_point)``."""
     dtype = _quantised_dtype(site)
     _check_divisor(site, 1)
@@ -35,7 +35,7 @@ def _import_quantize(site: Site) -> None:
     emit_quantised(site, scaled, zero, dtype)
 
 
-def _import_dequantize(site: Site) -> None:
+def import_dequantize(site: Site) -> None:
     """DequantizeLinear: ``(x - zero_point) * scale``."""
     if site.type(0).dtype not in (*_DEQUANTISED, *BELOW_A_BYTE):
         raise UnsupportedError(f"quantised values of {site.type(0).dtype}")
@@ -103,11 +103,11 @@ def _check_divisor(site: Site, number: int) -> None:
 
 IMPORT_QUANTISED: Final[dict[str, Callable[[Site], None]]] = {
     "ConvInteger": _import_conv_integer,
-    "DequantizeLinear": _import_dequantize,
+    "DequantizeLinear": import_dequantize,
     "MatMulInteger": _import_matmul_integer,
     "QLinearConv": _import_qlinear_conv,
     "QLinearMatMul": _import_qlinear_matmul,
-    "QuantizeLinear": _import_quantize,
+    "QuantizeLinear": import_quantize,
 }
 
 

@@ -20,6 +20,7 @@ from autosched.onnx.importer.norm import IMPORT_NORM
 from autosched.onnx.importer.pad import import_pad
 from autosched.onnx.importer.pooling import IMPORT_POOLING
 from autosched.onnx.importer.quantize import IMPORT_QUANTISED
+from autosched.onnx.importer.quantized_operators import IMPORT_OF_ONNXRUNTIME
 from autosched.onnx.importer.recurrent import IMPORT_RECURRENT
 from autosched.onnx.importer.reduction import IMPORT_POSITIONS, IMPORT_REDUCE
 from autosched.onnx.importer.resize import IMPORT_RESIZE
@@ -41,6 +42,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_NORM,
     **IMPORT_POOLING,
     **IMPORT_POSITIONS,
+    **IMPORT_OF_ONNXRUNTIME,
     **IMPORT_QUANTISED,
     **IMPORT_RECURRENT,
     **IMPORT_REDUCE,
