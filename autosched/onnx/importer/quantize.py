@@ -132,7 +132,14 @@ def _quantised_dtype(site: Site) -> str:
 
 
 def emit_quantised(site: Site, scaled: str, zero_point: str | None, dtype: str) -> None:
-    """Emit ``scaled``, rounded half to even, moved by the zero point; the cast saturates."""
+    """Emit a value as integers: rounded half to even, moved by the zero point; the cast saturates.
+
+    Args:
+        site: the node.
+        scaled: floats, in quanta.
+        zero_point: a whole float; None: 0.
+        dtype: of the integers.
+    """
     whole = site.step(UnaryOp("round"), [scaled])
     if zero_point is not None:
         whole = site.step(BinaryOp("add"), [whole, zero_point])
