@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from codegen.kernel import BUFFER_ALIGNMENT
 from codegen.llvm.arithmetic import Arithmetic
@@ -25,6 +26,9 @@ from sketch.nest.loopnest import Buffer, LoopNest, Node
 from sketch.nest.walk import accesses, stores
 from sketch.target.target import Target
 
+# Bytes to which a caller aligns the stack on x86-64 and on AArch64.
+_STACK_ALIGNMENT: Final = 16
+
 
 @dataclass(frozen=True, slots=True)
 class ModuleText:
@@ -42,8 +46,11 @@ def buffer_bytes(buffer: Buffer) -> int:
 
 
 def _attributes(target: Target) -> str:
-    """Of a function: as wide vectors as the target says, whatever LLVM thinks of its clock."""
-    return f'nounwind "prefer-vector-width"="{8 * target.vector_bytes}"'
+    """Of a function: as wide vectors as the target says, whatever LLVM thinks of its clock; and
+    registers that are spilled do not lie across two lines of the cache.
+    """
+    wide = f'nounwind "prefer-vector-width"="{8 * target.vector_bytes}"'
+    return wide if target.vector_bytes <= _STACK_ALIGNMENT else f'{wide} "stackrealign"'
 
 
 def emit_module(nest: LoopNest, target: Target, symbol: str, triple: str) -> ModuleText:

@@ -117,6 +117,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/kernel.py": {"BUFFER_ALIGNMENT": "C ABI: what callers promise on every target"},
     "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
+    "codegen/llvm/module.py": {"_STACK_ALIGNMENT": "calling conventions of x86-64 and AArch64"},
     "codegen/cuda/resources.py": {"_FEW_SPILLED": "what is worth timing"},
     "codegen/gpu/alignment.py": {
         "DEVICE_ALIGNMENT": "what we promise of addresses",
@@ -138,9 +139,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_RELEASE": "how the driver writes its version",
         "_NO_DEVICE": "a status of the driver",
     },
-    "codegen/llvm/region.py": {
-        "CHUNKS_A_THREAD": "how a parallel loop is shared out; part of the code of every kernel",
-    },
+    "codegen/llvm/region.py": {"CHUNKS_A_THREAD": "how loops are shared out, in every kernel"},
     "codegen/llvm/denormals.py": {
         "_MXCSR_BITS": "bits of a register, as x86 defines them",
         "_FPCR_BITS": "bits of a register, as ARM defines them",
