@@ -1,6 +1,6 @@
 """Products of integers less their zero points become products of bytes: uint8 by int8 in int32.
 
-    sum (x - zx) (w - zw)  =  sum u v  -  z sum v        v = w - zw, an int8 constant
+    sum (x - zx) (w - zw)  =  sum u v  -  z sum v        v = w - zw, a constant of bytes
 
 with ``u = x`` and ``z = zx`` where x is uint8, ``u = x + 128`` and ``z = zx + 128`` where it is
 int8.  Sums of int32 wrap around, so both sides are equal to the last bit.
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.base import Op
@@ -20,8 +19,8 @@ from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import BinaryOp, CastOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.shape import Pad
+from autosched.graph.passes.byte_filters import ByteFilters, byte_filters, window_sums
 from autosched.graph.passes.dead_code import remove_dead_code
-from autosched.graph.passes.integer_layers import as_int8
 from autosched.graph.passes.rewriter import GraphRewriter
 from autosched.graph.passes.scaled_integers import Constants
 
@@ -74,10 +73,10 @@ class _ByteProducts(GraphRewriter):
 
     def _product(self, node: Node, op: MatMul) -> bool:
         """Of rows with a constant matrix."""
-        data, columns = self._centered(node.inputs[0]), self._weight(node.inputs[1])
-        if data is None or columns is None or columns.ndim != 2:
+        data, columns = self._centered(node.inputs[0]), self._weight(node, op)
+        if data is None or columns is None or columns.weight.ndim != 2:
             return False
-        sums = -columns.sum(axis=0, dtype=np.int64)
+        sums = -columns.weight.sum(axis=0, dtype=np.int64)
         shift = _SHIFT if self._is_signed(data) else 0
         zero = None if data.zero is None else self._constants.get(data.zero)
         if data.zero is not None and zero is None:
@@ -94,7 +93,7 @@ class _ByteProducts(GraphRewriter):
 
         What is padded is a zero of the data, which is no zero of ``u``.
         """
-        data, filters = self._centered(node.inputs[0]), self._weight(node.inputs[1])
+        data, filters = self._centered(node.inputs[0]), self._weight(node, op)
         if data is None or filters is None:
             return False
         points = np.zeros((), int) if data.zero is None else self._constants.get(data.zero)
@@ -106,22 +105,33 @@ class _ByteProducts(GraphRewriter):
             low, high = (0, 0, *op.padding[:rank]), (0, 0, *op.padding[rank:])
             value = self.builder.add(Pad(low, high, float(zero)), (value,), origins=())
             op = replace(op, padding=(0,) * (2 * rank))
-        sums = -zero * filters.sum(axis=tuple(range(1, filters.ndim)), dtype=np.int64)
+        weight = filters.weight
+        sums = -zero * weight.sum(axis=tuple(range(1, weight.ndim)), dtype=np.int64)
         moved = self._constant(sums.reshape(-1, *(1,) * rank)) if sums.any() else None
         self._emit(node, replace(op, dtype=_SUMS), (value, filters), moved)
         return True
 
     def _emit(
-        self, node: Node, op: Op, operands: tuple[str, NDArray[np.int8]], moved: str | None
+        self, node: Node, op: Op, operands: tuple[str, ByteFilters], moved: str | None
     ) -> None:
         """``op`` in place of that of ``node``, and what is added to it."""
-        weight = self.builder.constant(self.builder.unique(f"{node.name}.weight"), operands[1])
-        inputs = (operands[0], weight, *node.inputs[2:])
-        if moved is None:
+        data, filters = operands
+        weight = self.builder.constant(self.builder.unique(f"{node.name}.weight"), filters.weight)
+        inputs = (data, weight, *node.inputs[2:])
+        added = [] if moved is None else [moved]
+        if filters.taken is not None:
+            assert isinstance(node.op, Conv | MatMul)
+            kernel = self.shape(node.inputs[1])[2:]
+            sums = window_sums(self.builder, node.op, node.inputs[0], kernel)
+            added.append(filters.moved(sums, self.builder))
+        if not added:
             self.builder.add(op, inputs, node.output, node.name, node.origins)
             return
         total = self.builder.add(op, inputs, origins=node.origins)
-        self.builder.add(BinaryOp("add"), (total, moved), node.output, node.name, node.origins)
+        *others, last = added
+        for name in others:
+            total = self.builder.add(BinaryOp("add"), (total, name), origins=())
+        self.builder.add(BinaryOp("add"), (total, last), node.output, node.name, node.origins)
 
     def _centered(self, name: str) -> _Centered | None:
         """What an int32 value is bytes of; None: of none."""
@@ -137,10 +147,10 @@ class _ByteProducts(GraphRewriter):
         whole = self.graph.types[value].dtype in ("uint8", "int8")
         return _Centered(value, zero) if whole else None
 
-    def _weight(self, name: str) -> NDArray[np.int8] | None:
-        """A constant, if it fits int8."""
-        array = self._constants.get(name)
-        return None if array is None or array.ndim < 2 else as_int8(array)
+    def _weight(self, node: Node, op: Conv | MatMul) -> ByteFilters | None:
+        """A constant, as bytes."""
+        array = self._constants.get(node.inputs[1])
+        return None if array is None or array.ndim < 2 else byte_filters(array, op)
 
     def _is_signed(self, data: _Centered) -> bool:
         return self.graph.types[data.value].dtype == "int8"

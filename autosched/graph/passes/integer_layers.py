@@ -21,8 +21,9 @@ from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.shape import Pad
+from autosched.graph.passes.byte_filters import ByteFilters, byte_filters
 from autosched.graph.passes.scaled_integers import ScaledIntegers, full_rank
-from sketch.lang.dtypes import BYTES, integer_limits
+from sketch.lang.dtypes import BYTES
 
 _SHIFT: Final = 128
 _TOGETHER: Final = 4  # bytes of a lane of 32 bits
@@ -37,10 +38,12 @@ class IntegerLayer:
 
     Attributes:
         op: in int32.
+        written: as the model has it.
         data: name of the integer data.
         shifted: whether they are int8, and to be made uint8 first.
         pad: with what the zeros of the data are; then nothing is left to pad for ``op``.
-        weight: int8.
+        filters: the weights.
+        zero: the zero point of the data.
         bias: what is added to the sums, int32; None: nothing.
         takes_bias: whether the operator adds it itself.
         scale: of the sums, float32, broadcasts to them.
@@ -48,10 +51,12 @@ class IntegerLayer:
     """
 
     op: Dense | MatMul | Conv
+    written: Dense | MatMul | Conv
     data: str
     shifted: bool
     pad: Pad | None
-    weight: NDArray[np.int8]
+    filters: ByteFilters
+    zero: int
     bias: NDArray[np.int32] | None
     takes_bias: bool
     scale: NDArray[np.float32]
@@ -76,12 +81,13 @@ def integer_layer(
         return None
     data, weight = operands[:2]
     axis = 0 if isinstance(op, Conv) else 1
-    filters = _int8_constant(weight, builder)
+    wide = _whole_constant(weight, builder)
+    filters = None if wide is None else byte_filters(wide, op)
     rank = op.spatial + 2 if isinstance(op, Conv) else 2
     dtype = builder.types[data.value].dtype
-    if filters is None or filters.ndim != rank or not data.is_uniform or dtype not in BYTES:
+    if wide is None or filters is None or wide.ndim != rank or dtype not in BYTES:
         return None
-    each = _by_slice(weight.scale, filters.shape, axis)
+    each = _by_slice(weight.scale, wide.shape, axis) if data.is_uniform else None
     if each is None or data.most:
         return None
     total = ScaledIntegers("", np.zeros((), np.int64), data.scale.reshape(-1)).times(
@@ -92,25 +98,25 @@ def integer_layer(
     bias = _bias(operands[2:], total.scale, builder)
     if bias is None:
         return None
-    others = tuple(d for d in range(filters.ndim) if d != axis)
-    wide = filters.astype(np.int64)
+    others = tuple(d for d in range(rank) if d != axis)
     most = data.reach * int(np.abs(wide).sum(axis=others).max()) + int(np.abs(bias).max())
     if most > _MOST:
         return None
     shifted = dtype == "int8"
     zero = int(data.zero.reshape(())) + (_SHIFT if shifted else 0)
-    moved = (bias - zero * wide.sum(axis=others)).astype(np.int32)
-    missing = _missing(op, filters.shape, planar)
-    op, pad = _padded(op, zero, missing)
+    moved = (bias - zero * filters.weight.sum(axis=others, dtype=np.int64)).astype(np.int32)
+    missing = _missing(op, wide.shape, planar)
+    whole, pad = _padded(op, zero, missing)
     if pad is not None and not 0 <= zero <= 255:
         return None
-    filters = np.pad(filters, [(0, n) for n in missing])
+    filters = replace(filters, weight=np.pad(filters.weight, [(0, n) for n in missing]))
     shape = (-1, *(1,) * (rank - 2)) if isinstance(op, Conv) else (-1,)
     scale = total.scale.reshape(shape) if total.scale.size > 1 else total.scale.reshape(())
     kept = moved if moved.any() else None
     takes = not isinstance(op, MatMul)
+    whole, point = replace(whole, dtype="int32"), int(data.zero.reshape(()))
     return IntegerLayer(
-        replace(op, dtype="int32"), data.value, shifted, pad, filters, kept, takes, scale, most
+        whole, op, data.value, shifted, pad, filters, point, kept, takes, scale, most
     )
 
 
@@ -166,20 +172,13 @@ def _bias(
     return integers.astype(np.int64) - bias.zero
 
 
-def _int8_constant(known: ScaledIntegers, builder: GraphBuilder) -> NDArray[np.int8] | None:
-    """A constant without its zero points, if that fits int8."""
+def _whole_constant(known: ScaledIntegers, builder: GraphBuilder) -> NDArray[np.int64] | None:
+    """A constant without its zero points."""
     array = builder.constants.get(known.value)
     if array is None or array.size == 0 or known.most:
         return None
-    values = array.astype(np.int64) - known.zero
-    return as_int8(values) if values.shape == array.shape else None
-
-
-def as_int8(values: Array) -> NDArray[np.int8] | None:
-    """Integers as int8, if they fit it."""
-    low, high = integer_limits("int8")
-    inside = values.size > 0 and low <= values.min() and values.max() <= high
-    return values.astype(np.int8) if inside else None
+    values: NDArray[np.int64] = array.astype(np.int64) - known.zero
+    return values if values.shape == array.shape else None
 
 
 def _by_slice(

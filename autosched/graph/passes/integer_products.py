@@ -25,6 +25,7 @@ from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Pad, Reshape, Transpose
+from autosched.graph.passes.byte_filters import window_sums
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.integer_layers import IntegerLayer, integer_layer, same_scale
 from autosched.graph.passes.rewriter import GraphRewriter
@@ -241,14 +242,26 @@ class _IntegerProducts(GraphRewriter):
             data = self._convert(wide, "uint8")
         if layer.pad is not None:
             data = self._add(layer.pad, (data,), f"{node.output}.padded")
-        weight = self._constant_value(f"{node.output}.weight", layer.weight)
+        weight = self._constant_value(f"{node.output}.weight", layer.filters.weight)
         bias = []
         if layer.bias is not None and layer.takes_bias:
             bias = [self._constant_value(f"{node.output}.bias", layer.bias)]
         total = self._add(layer.op, (data, weight, *bias), f"{node.output}.sums", node.origins)
         if layer.bias is not None and not layer.takes_bias:
             total = self._binary("add", total, layer.bias)
+        if layer.filters.taken is not None:
+            total = self._with_taken(node, layer, total)
         return ScaledIntegers(total, np.zeros((), np.int64), layer.scale, layer.most)
+
+    def _with_taken(self, node: Node, layer: IntegerLayer, total: str) -> str:
+        """``total`` and what the weights have more than their bytes."""
+        data = self._convert(layer.data, _SUMS)
+        if layer.zero:
+            data = self._binary("sub", data, np.asarray(layer.zero, np.int32))
+        kernel = self.shape(node.inputs[1])[2:]
+        sums = window_sums(self.builder, layer.written, data, kernel)
+        more = layer.filters.moved(sums, self.builder)
+        return self._add(_BINARY["add"], (total, more), f"{node.output}.moved")
 
     def _average(self, node: Node, op: ReduceOp) -> ScaledIntegers | None:
         known = self._scaled.get(node.inputs[0])

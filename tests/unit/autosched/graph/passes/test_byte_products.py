@@ -40,8 +40,21 @@ def test_bytes_less_a_zero_point_are_multiplied_as_bytes(dtype: str) -> None:
         np.testing.assert_array_equal(evaluate(found, given)[name], array)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_weights_beyond_int8_are_bytes_and_a_number_for_each_column(dtype: str) -> None:
+    least = np.array([-255, -200, -128, 0, 100], np.int32)
+    weight = least + RNG.integers(0, 256, (4, 5)).astype(np.int32)
+    graph = product(np.array([[3], [-9], [0]], np.int32), weight, dtype=dtype)
+    found = byte_products(graph)
+    assert dtypes(found) == ["uint8", "int8"]
+    limits = np.iinfo(dtype)
+    given = {"x": RNG.integers(limits.min, limits.max + 1, (3, 4)).astype(dtype)}
+    np.testing.assert_array_equal(evaluate(found, given)["y"], evaluate(graph, given)["y"])
+
+
 def test_what_is_no_product_of_bytes_stays() -> None:
     fits, wide = np.full((4, 5), 127, np.int32), np.full((4, 5), 128, np.int32)
+    wide[2, 3] = -128  # further apart than bytes are
     one, more = np.zeros((), np.int32), np.zeros((3, 1), np.int32)
     for graph in (
         product(one, wide),
