@@ -24,6 +24,7 @@ from autosched.graph.ops.reduce import ReduceOp
 from sketch.lang.dtypes import integer_limits
 
 _LEAST, _MOST = integer_limits("int8")
+_SPAN = _MOST - _LEAST
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +33,7 @@ class ByteFilters:
 
     Attributes:
         weight: int8; int16 where the layer has groups.
-        taken: int32, one for each output; None: zeros.
+        taken: int32, one for each output, or one for all; None: zeros.
     """
 
     weight: NDArray[Any]
@@ -65,11 +66,14 @@ def byte_filters(values: Array, op: Dense | MatMul | Conv) -> ByteFilters | None
     axis = 0 if isinstance(op, Conv) else 1
     others = tuple(d for d in range(wide.ndim) if d != axis)
     low, high = wide.min(axis=others, keepdims=True), wide.max(axis=others, keepdims=True)
-    if (high - low > _MOST - _LEAST).any():
+    if high.max() - low.min() <= _SPAN:  # one for all: few sums are multiplied, not each result
+        low, high = low.min(), high.max()
+    if (high - low > _SPAN).any():
         return None
-    taken = np.where((low < _LEAST) | (high > _MOST), low - _LEAST, 0)
+    taken = np.where((low < _LEAST) | (high > _MOST), low - _LEAST, 0).astype(np.int32)
     shape = (-1, *(1,) * op.spatial) if isinstance(op, Conv) else (-1,)
-    return ByteFilters((wide - taken).astype(np.int8), taken.astype(np.int32).reshape(shape))
+    each = taken.reshape(shape) if taken.size > 1 else taken.reshape(())
+    return ByteFilters((wide - taken).astype(np.int8), each)
 
 
 def window_sums(builder: GraphBuilder, op: Dense | MatMul | Conv, value: str, kernel: Shape) -> str:
