@@ -6,12 +6,15 @@ from typing import Final
 
 import numpy as np
 
-from sketch.population.feasible import feasible
+from sketch.population.feasible import feasible, hardware_of
 from sketch.population.population import Population, concat, deduplicate, mix_nests, sample
+from sketch.population.smaller import smaller
 from sketch.schedule.sketch import Sketch
 
 # Draws of a sample before it is taken as it is: tight limits leave few feasible rows.
 _DRAWS: Final = 6
+# Of so many rows that are wanted one has to be found; else what is drawn is made to fit.
+_SCARCE: Final = 8
 
 
 def keep_feasible(population: Population) -> Population:
@@ -40,4 +43,7 @@ def sample_feasible(
             break
         fresh = keep_feasible(mix_nests(sample(sketch, count, rng), rng))
         found = deduplicate(concat([found, fresh]))
+    by_levels = hardware_of(sketch.target).blocks is None
+    if _SCARCE * found.count < least and sketch.decisions and by_levels:
+        found = deduplicate(concat([found, smaller(sample(sketch, count, rng), rng)]))
     return found.take(np.arange(min(found.count, count)))

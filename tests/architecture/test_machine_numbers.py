@@ -62,7 +62,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LEAST": "rows that are drawn at a time",
     },
     "autosched/search/recall.py": {"_ROOM": "what a record may ask of another machine"},
-    "autosched/search/sampling.py": {"_DRAWS": "how long feasible rows are looked for"},
+    "autosched/search/sampling.py": {"_DRAWS": "time of a choice", "_SCARCE": "time of a choice"},
     "autosched/search/unmeasured.py": {
         "SURE_BELOW": "how far the draft model is believed",
         "SURE_BELOW_ON_GPUS": "how far the draft model is believed",
@@ -283,6 +283,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_STEPS_FOR_EACH": "time of set-up",
         "_MOST_GROWTH": "time of set-up",
     },
+    "sketch/population/smaller.py": {"_ROUNDS": "how long feasible rows are looked for"},
     "sketch/population/tape.py": {"_NEUTRAL": "arithmetic"},
     "sketch/rules/chains.py": {"_LEAST_ROWS": "search: worth blocks", "_TOGETHER": "search: rows"},
     "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
