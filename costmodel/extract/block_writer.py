@@ -69,6 +69,7 @@ class _Writer:
         self._segments: list[Segment] = []
         self._begun = self._count = 0
         self._free: defaultdict[int, list[int]] = defaultdict(list)
+        self._single = self._free[1]
         self._inputs = len(tape.inputs) - 1
         for row, slot in enumerate(tape.inputs[1:]):
             self._kinds[slot], self._at[slot] = "I", row * ROW_BYTES
@@ -107,18 +108,20 @@ class _Writer:
         functions, sources, targets = tape.functions, tape.sources, tape.targets
         for slot in tape.inputs:
             self._store(slot)
+        shapes = self._shapes
         for n in self._kept:
             read, target, form = sources[n], targets[n], None
             if len(read) == 2:
-                form = FORMS.get((functions[n], kinds[read[0]], kinds[read[1]]))
+                a, b = read
+                form = FORMS.get((functions[n], kinds[a], kinds[b]))
             if form is None:
                 self._other(functions[n], read, target)
                 self._give_up(read, n)
-            elif form.real or self._shapes[read[0]] or self._shapes[read[1]]:
+            elif form.real or shapes[a] or shapes[b]:
                 self._combine(form, read, target)
                 self._give_up(read, n)
             else:
-                self._two(form, read, target, n)
+                self._two(form, a, b, target, n)
             if target in wanted:
                 self._store(target)
         self._end_segment(None)
@@ -149,8 +152,9 @@ class _Writer:
                 self._release(slot)
 
     def _release(self, slot: int) -> None:
-        if self._at[slot] >= self._kept_rows:
-            self._free[math.prod(self._shapes[slot])].append(self._at[slot])
+        at, shape = self._at[slot], self._shapes[slot]
+        if at >= self._kept_rows:
+            (self._free[math.prod(shape)] if shape else self._single).append(at)
 
     def _take(self, rows: int) -> int:
         free = self._free[rows]
@@ -160,7 +164,7 @@ class _Writer:
         return self._top - rows * ROW_BYTES
 
     def _new(self, slot: int, kind: str, shape: Shape = ()) -> int:
-        at = self._take(math.prod(shape))
+        at = self._take(math.prod(shape) if shape else 1)
         self._kinds[slot], self._shapes[slot], self._at[slot] = kind, shape, at
         return at
 
@@ -185,17 +189,23 @@ class _Writer:
             self._count += 1
             target += rows * ROW_BYTES
 
-    def _two(self, form: PairForm, read: Sequence[int], target: int, n: int) -> None:
+    def _two(self, form: PairForm, a: int, b: int, target: int, n: int) -> None:
         """One row with one: the result may take the row of an operand."""
-        a, b = read
-        one, two = self._at[a], self._at[b]
+        last, at, free = self._last, self._at, self._single
+        one, two = at[a], at[b]
+        if last[a] == n:
+            last[a] = -1  # it may be read twice
+            if one >= self._kept_rows:
+                free.append(one)
+        if last[b] == n:
+            last[b] = -1
+            if two >= self._kept_rows:
+                free.append(two)
+        place = at[target] = free.pop() if free else self._take(1)
+        self._kinds[target] = form.kind
         if form.swapped:
             one, two = two, one
-        self._give_up(read, n)
-        free = self._free[1]
-        at = self._at[target] = free.pop() if free else self._take(1)
-        self._kinds[target] = form.kind
-        self._code.extend((form.operation + ROWS, at, one, two, 0))
+        self._code.extend((form.operation + ROWS, place, one, two, 0))
         self._count += 1
 
     def _combine(self, form: PairForm, read: Sequence[int], target: int) -> None:
@@ -209,18 +219,20 @@ class _Writer:
                 self._emit(OPERATIONS["real"], shape, made[-1][1], (at, shape))
                 at = made[-1][1]
             operands.append((at, shape))
-        shape = np.broadcast_shapes(*(own for _, own in operands))
+        shape = _broadcast(*[own for _, own in operands])
         place = self._new(target, form.kind, shape)
         self._emit(form.operation, shape, place, *operands[:: -1 if form.swapped else 1])
         for rows, at in made:
             self._free[rows].append(at)
 
     def _other(self, function: Callable[..., Any], read: Sequence[int], target: int) -> None:
-        fixed = function if isinstance(function, partial) else partial(function)
-        known = _OTHERS.get(fixed.func)
+        keywords = {}
+        if isinstance(function, partial):
+            function, keywords = function.func, function.keywords
+        known = _OTHERS.get(function)
         if known is None:
             raise _NoBlockCode
-        known(self, target, *read, **fixed.keywords)
+        known(self, target, *read, **keywords)
 
     def _require(self, slot: int, kinds: str) -> None:
         if not self._kinds[slot] or self._kinds[slot] not in kinds:
@@ -278,7 +290,7 @@ class _Writer:
         self._require(one, "FI")
         self._require(other, self._kinds[one])
         operands = [(self._at[slot], self._shapes[slot]) for slot in (condition, one, other)]
-        shape = np.broadcast_shapes(*(own for _, own in operands))
+        shape = _broadcast(*[own for _, own in operands])
         at = self._new(target, self._kinds[one], shape)
         self._emit(OPERATIONS["where"], shape, at, *operands)
 
@@ -345,6 +357,11 @@ _OTHERS: Final[Mapping[Any, Callable[..., None]]] = {
     unwrap(count_true): _Writer._count_flags,
     unwrap(highest): _Writer._highest,
 }
+
+
+@cache
+def _broadcast(*shapes: Shape) -> Shape:
+    return np.broadcast_shapes(*shapes)
 
 
 @cache

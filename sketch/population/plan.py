@@ -140,12 +140,14 @@ def needed(tape: Tape, wanted: Container[int]) -> tuple[list[int], dict[int, int
     """(operations that the slots ``wanted`` need, the last one that reads each slot)."""
     last: dict[int, int] = {}
     kept: list[int] = []
-    for n in range(len(tape.targets) - 1, -1, -1):
-        target = tape.targets[n]
+    number = len(tape.targets)
+    for target, read in zip(reversed(tape.targets), reversed(tape.sources), strict=True):
+        number -= 1
         if target in last or target in wanted:
-            kept.append(n)
-            for slot in tape.sources[n]:
-                last.setdefault(slot, n)
+            kept.append(number)
+            for slot in read:
+                if slot not in last:
+                    last[slot] = number
     return kept[::-1], last
 
 

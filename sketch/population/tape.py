@@ -39,6 +39,7 @@ _F = TypeVar("_F", bound=Function)
 def _operator(function: np.ufunc, backward: bool = False) -> Function:
     """A binary operator of stand-ins, without the detour over NumPy's dispatch."""
     symmetric, arithmetic = function in _SYMMETRIC, function in _ARITHMETIC
+    neutral = _NEUTRAL.get(function)
 
     def of_two(one: Traced, two: Traced) -> Traced:
         recorder, a, b = one._recorder, one.slot, two.slot
@@ -59,9 +60,11 @@ def _operator(function: np.ufunc, backward: bool = False) -> Function:
             two = cast("Traced", other)
             return of_two(two, self) if backward else of_two(self, two)
         recorder = self._recorder
-        inputs = (other, self) if backward else (self, other)
-        if kind not in _NUMBERS or not other:
-            return recorder.call(function, inputs)
+        number = kind in _NUMBERS
+        if number and other == neutral and (kind is int or self.real):
+            return self
+        if not number or not other:
+            return recorder.call(function, (other, self) if backward else (self, other))
         # Most operations were noted before: found without a look at what they are.
         key = (function, self.slot, kind, other, backward)
         known = recorder.known.get(key)
@@ -123,13 +126,27 @@ class Traced(NDArrayOperatorsMixin):
     __truediv__, __rtruediv__ = _operator(np.divide), _operator(np.divide, backward=True)
     __gt__, __lt__ = _operator(np.greater), _operator(np.less)
     __ge__, __le__ = _operator(np.greater_equal), _operator(np.less_equal)
+    __eq__ = _operator(np.equal)
+    __and__, __rand__ = _operator(np.bitwise_and), _operator(np.bitwise_and, backward=True)
+    __or__, __ror__ = _operator(np.bitwise_or), _operator(np.bitwise_or, backward=True)
+    __floordiv__ = _operator(np.floor_divide)
+    __rfloordiv__ = _operator(np.floor_divide, backward=True)
+
+    def __neg__(self) -> Traced:
+        return self._recorder.call(np.negative, (self,))
 
     def __getitem__(self, key: object) -> Traced:
         return self._recorder.call(part, (self,), {"key": Key(key)})
 
     def astype(self, dtype: type) -> Traced:
         """As ``ndarray.astype``."""
-        return self._recorder.call(cast_to, (self,), {"dtype": dtype})
+        recorder = self._recorder
+        key = (cast_to, self.slot, dtype)
+        known = recorder.known.get(key)
+        if known is None:
+            function = partial(cast_to, dtype=dtype)
+            known = recorder.note(key, function, (self.slot,), dtype is np.float64)
+        return known
 
     def __bool__(self) -> bool:
         raise TypeError("a recorded function must not branch on the numbers of a population")
@@ -212,12 +229,32 @@ class Recorder:
             same = _unchanged(inputs, _NEUTRAL[function])
             if same is not None:
                 return same
-        real = False
+        real = fixed = False
         for value in inputs:
-            if type(value) is Traced and value.real:
+            if type(value) is not Traced:
+                fixed = True
+            elif value.real:
                 real = True
-                break
-        floating = real and function in _FLOATING
+        if fixed:
+            sources, real = self._sources(inputs, real, real and function in _FLOATING)
+        else:
+            sources = [value.slot for value in inputs]
+        if function in _SYMMETRIC and sources[0] > sources[1]:
+            sources.reverse()
+        key = (function, *sources, *kwargs.items()) if kwargs else (function, *sources)
+        known = self.known.get(key)
+        if known is None:
+            noted = partial(function, **kwargs) if kwargs else function
+            known = self.note(key, noted, tuple(sources), real and function in _ARITHMETIC)
+        return known
+
+    def _sources(
+        self, inputs: tuple[Any, ...], real: bool, floating: bool
+    ) -> tuple[list[int], bool]:
+        """(slots of stand-ins and fixed values, whether one of them is known to be float64).
+
+        ``real``: whether a stand-in is; ``floating``: whether integers count as floats.
+        """
         sources: list[int] = []
         for value in inputs:
             if type(value) is Traced:
@@ -226,14 +263,7 @@ class Recorder:
             value = float(value) if floating and type(value) is int else value
             real = real or type(value) is float
             sources.append(self._constant(value))
-        if function in _SYMMETRIC and sources[0] > sources[1]:
-            sources.reverse()
-        key = (function, *sources, *kwargs.items()) if kwargs else (function, *sources)
-        known = self.known.get(key)
-        if known is None:
-            noted = partial(function, **kwargs) if kwargs else function
-            known = self.note(key, noted, tuple(sources), _is_real(function, real, kwargs))
-        return known
+        return sources, real
 
     def note(self, key: object, function: Function, sources: tuple[int, ...], real: bool) -> Traced:
         """Note a new operation.
@@ -273,12 +303,6 @@ class Recorder:
             slot = self._constant_slots[key] = self._slot()
             self.constants[slot] = value
         return slot
-
-
-def _is_real(function: Function, operands: bool, kwargs: Mapping[str, Any] | None) -> bool:
-    if function is cast_to and kwargs is not None:
-        return bool(kwargs["dtype"] is np.float64)
-    return operands and function in _ARITHMETIC
 
 
 def _unchanged(inputs: tuple[Any, ...], neutral: int) -> Traced | None:
