@@ -226,13 +226,11 @@ class _Writer:
             self._free[rows].append(at)
 
     def _other(self, function: Callable[..., Any], read: Sequence[int], target: int) -> None:
-        keywords = {}
-        if isinstance(function, partial):
-            function, keywords = function.func, function.keywords
-        known = _OTHERS.get(function)
+        fixed = function if isinstance(function, partial) else None
+        known = _OTHERS.get(function if fixed is None else fixed.func)
         if known is None:
             raise _NoBlockCode
-        known(self, target, *read, **keywords)
+        known(self, target, *read, **(fixed.keywords if fixed is not None else {}))
 
     def _require(self, slot: int, kinds: str) -> None:
         if not self._kinds[slot] or self._kinds[slot] not in kinds:
