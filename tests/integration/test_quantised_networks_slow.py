@@ -10,6 +10,7 @@ import autosched as asd
 from autosched import zoo
 from autosched.graph.extract import extract
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.matmul import Dense
 
 pytest.importorskip("onnxruntime.quantization")
@@ -57,12 +58,15 @@ def test_numbers_of_all_layers_are_the_nearest_ones(tmp_path: Path) -> None:
 
 
 def test_bert(tmp_path: Path) -> None:
-    """All layers of constant weights multiply bytes."""
+    """All layers of constant weights multiply bytes, and so do both products of attention."""
     workload = quantised(zoo.bert_base(tokens=16), QuantisedCase(True, False), tmp_path)
     found = extract(asd.from_onnx(workload.path))
     types = found.graph.types
     layers = [node for node in found.graph.nodes if isinstance(node.op, Dense)]
     assert len(layers) > 72
+    products = [node for node in found.graph.nodes if isinstance(node.op, Einsum)]
+    assert len(products) == 24
+    layers += products
     assert {tuple(types[n].dtype for n in node.inputs[:2]) for node in layers} == {
         ("uint8", "int8")
     }

@@ -30,7 +30,7 @@ class Einsum(Op):
 
     def infer(self, inputs: Sequence[TensorType]) -> TensorType:
         expect_inputs(self, inputs, len(self.labels))
-        if len({value.dtype for value in inputs}) > 1:
+        if self.dtype is None and len({value.dtype for value in inputs}) > 1:
             raise GraphError(f"operands have different dtypes: {', '.join(map(str, inputs))}")
         try:
             shapes = [value.shape for value in inputs]

@@ -20,6 +20,7 @@ from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.elementwise import BinaryOp, CastOp, Elementwise
 from autosched.graph.ops.gather import Gather
+from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import ReduceOp
@@ -28,6 +29,7 @@ from autosched.graph.ops.shape import Pad, Reshape, Transpose
 from autosched.graph.passes.byte_filters import window_sums
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.integer_layers import IntegerLayer, integer_layer, same_scale
+from autosched.graph.passes.integer_pairs import product_of_bytes
 from autosched.graph.passes.rewriter import GraphRewriter
 from autosched.graph.passes.scaled_integers import (
     Constants,
@@ -224,6 +226,10 @@ class _IntegerProducts(GraphRewriter):
         known = [operand for operand in operands if operand is not None]
         if len(known) < len(operands):
             return None
+        if isinstance(node.op, MatMul):
+            found = product_of_bytes(node.op, known[0], known[1], self.builder, node.origins)
+            if found is not None:
+                return found
         layer = integer_layer(node.op, known, self.builder, self._is_picture(node.inputs[0]))
         return None if layer is None else self._layer(node, layer)
 

@@ -40,6 +40,7 @@ def _emit(
     op = Einsum(
         tuple(map(_source_labels, product.labels, before)),
         product.output if after is None else _permuted(product.output, after),
+        product.dtype,
     )
     inputs = [
         name if transpose is None else transpose.inputs[0]
@@ -54,10 +55,10 @@ def _labels(graph: Graph, node: Node) -> Einsum | None:
     """The product that ``node`` computes, with labelled dimensions; None for other operators."""
     if isinstance(node.op, Einsum):
         return node.op
-    if not isinstance(node.op, MatMul) or node.op.dtype is not None:
+    if not isinstance(node.op, MatMul):
         return None
     ranks = [len(graph.types[name].shape) for name in node.inputs]
-    return None if max(ranks) == 2 else Einsum(*matmul_labels(*ranks))
+    return None if max(ranks) == 2 else Einsum(*matmul_labels(*ranks), node.op.dtype)
 
 
 def _transpose_before(graph: Graph, name: str) -> Node | None:

@@ -12,6 +12,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.narrow import NarrowMatMul
 from autosched.graph.ops.reduce import ReduceOp
@@ -190,6 +191,43 @@ def test_weights_of_uint8_with_any_zero_point(
     (layer,) = layers
     wanted = ("uint8", "int8" if groups == 1 else "int16")
     assert tuple(graph.types[name].dtype for name in layer.inputs[:2]) == wanted
+
+
+ATTENTION = """g (float[2,3,4,8] x) => (float[2,4,3,4] y) {
+    a = Q(x, q) b = D(a, q) c = Q(x, k) d = D(c, k) e = Transpose<perm=[0,1,3,2]>(d)
+    f = MatMul(b, e) h = Q(f, s) i = D(h, s) j = Softmax<axis=-1>(i) l = Q(j, p) m = D(l, p)
+    n = Q(x, v) o = D(n, v) u = Slice(o, starts, ends, axes)
+    r = MatMul(m, u) t = Q(r, w) z = D(t, w) y = Transpose<perm=[0,2,1,3]>(z)
+}"""
+
+
+@pytest.mark.parametrize("first", ["uint8", "int8"])
+@pytest.mark.parametrize("second", ["uint8", "int8"])
+@pytest.mark.parametrize("zeros", [(0, 0), (3, 0), (0, -5), (100, 77)], ids=str)
+def test_products_of_two_variables(first: str, second: str, zeros: tuple[int, int]) -> None:
+    """As of queries and keys, of weights and values: bytes in the order that they are in."""
+    left, right = (
+        zero + 128 if dtype == "uint8" and zero < 0 else zero
+        for zero, dtype in zip(zeros, (first, second), strict=True)
+    )
+    constants = {
+        **parameters(q=(0.25, left, first), k=(0.5, right, second), v=(0.125, right, second)),
+        **parameters(s=(16, 9, "int8"), p=(0.0078125, 0, "uint8"), w=(0.0625, left, first)),
+        "starts": np.array([0]), "ends": np.array([4]), "axes": np.array([3]),
+    }  # fmt: skip
+    graph, _ = _run(qdq_model(ATTENTION, constants), _image(2, 3, 4, 8))
+    products = [node for node in graph.nodes if isinstance(node.op, Einsum | MatMul)]
+    types = [tuple(graph.types[name].dtype for name in node.inputs) for node in products]
+    assert types == [("uint8", "int8")] * 2
+    assert [graph.types[node.output].dtype for node in products] == ["int32"] * 2
+
+
+def test_sums_of_two_variables_that_might_not_fit_stay_floats() -> None:
+    text = """g (float[1,K] x) => (float[1,1] y) {
+        a = Q(x, i) b = D(a, i) e = Transpose<perm=[1,0]>(b) y = MatMul(b, e)
+    }""".replace("K", "40000")
+    graph = optimize(asd.from_onnx(qdq_model(text, parameters(i=(1, 0, "uint8")))).graph)
+    assert _layers(graph) == [("float32", "float32")]
 
 
 def test_what_is_no_product_of_bytes_stays_as_it_is() -> None:
