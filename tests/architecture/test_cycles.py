@@ -31,6 +31,7 @@ TOGETHER: dict[frozenset[str], str] = {
             "autosched.graph.passes.byte_products",
             "autosched.graph.passes.constant_folding",
             "autosched.graph.passes.integer_layers",
+            "autosched.graph.passes.integer_pairs",
             "autosched.graph.passes.integer_products",
             "autosched.graph.passes.narrow_weights",
             "autosched.graph.passes.scaled_integers",
