@@ -7,6 +7,7 @@ from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
 from codegen.passes.clip import clip
 from codegen.passes.fuse import fuse
+from codegen.passes.join_branches import join_branches
 from codegen.passes.joined_rows import joined_rows
 from codegen.passes.lane_trees import lane_trees
 from codegen.passes.legalize import legalize
@@ -44,7 +45,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     nest = lane_trees(nest, target)
     nest = promote(partial_sums(nest, target), target)
     nest = clip(nest if on_units else skip(nest))
-    nest = fuse(simplify(specialize(nest, target)), target)
+    nest = fuse(join_branches(simplify(specialize(nest, target))), target)
     return tile_operands(joined_rows(nest, target), target) if on_units else nest
 
 

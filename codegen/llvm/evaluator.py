@@ -21,6 +21,7 @@ from codegen.llvm.values import (
     SsaValue,
     constant,
     identical_operand,
+    literal,
     mask_literal,
     type_text,
     vector_type,
@@ -34,12 +35,13 @@ from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index,
 
 Cell = tuple[Buffer, int]
 _OPERATORS = frozenset((Binary, Unary, Select, Cast))
+_FLOAT_ZERO = literal(0.0, "float32")
 
 
 class ExpressionEmitter:
     """Evaluates expressions at the current point of a function.
 
-    ``cells`` holds the SSA values of register buffers by flat offset.
+    ``cells`` holds the SSA values of register buffers by flat offset; ``names_read``: the read ones.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class ExpressionEmitter:
         self.writer, self.scope = writer, scope
         self.memory, self.arithmetic = memory, arithmetic
         self.cells: dict[Cell, SsaValue] = {}
+        self.names_read: set[str] = set()
         self.guard = ALWAYS
         self.bindings: Mapping[Var, SsaValue] = {}
         self._memo: dict[int, SsaValue] = {}
@@ -127,7 +130,7 @@ class ExpressionEmitter:
 
     def _widen(self, ref: str, kind: str, width: int) -> str:
         if not ref.startswith("%"):
-            return f"splat ({kind} {ref})"
+            return "zeroinitializer" if ref == _FLOAT_ZERO else f"splat ({kind} {ref})"
         return self.memory.splat(ref, kind, width)
 
     def operand(self, value: SsaValue, width: int) -> str:
@@ -249,7 +252,8 @@ class ExpressionEmitter:
     def _read(self, buffer: Buffer, indices: tuple[Index, ...], access: KnownAccess) -> SsaValue:
         offset = access.plan.value(self.scope.static)
         if not access.in_memory:
-            return self.cells[buffer, offset]
+            self.names_read.add((value := self.cells[buffer, offset]).ref)
+            return value
         if self.guard is not ALWAYS:
             return self._load_memory(buffer, indices)
         if access.epoch != self.memory.epoch:
@@ -262,10 +266,8 @@ class ExpressionEmitter:
 
     def _load_memory(self, buffer: Buffer, indices: tuple[Index, ...]) -> SsaValue:
         form, extra = self._read_at(buffer, indices, size_of(buffer.dtype))
-        guard = self.guard
-        if guard is not ALWAYS and self._bounds.contain(buffer, indices):
-            guard = ALWAYS
-        return self.memory.load(buffer, form, extra, guard)
+        inside = self.guard is ALWAYS or self._bounds.contain(buffer, indices)
+        return self.memory.load(buffer, form, extra, ALWAYS if inside else self.guard)
 
     def _load(self, expr: BufferLoad) -> SsaValue:
         return self.load(expr.buffer, expr.indices)

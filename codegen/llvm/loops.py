@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from codegen.llvm.carried import Carried
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
 from codegen.llvm.registers import register_cells, written_buffers
@@ -11,7 +12,7 @@ from codegen.llvm.scope import Dynamic
 from codegen.llvm.statements import Statements
 from codegen.llvm.tile_statements import TileStatements
 from codegen.llvm.unrolled_copies import UnrolledCopies, is_plain_vector
-from codegen.llvm.values import SSA_TYPES, Form, SsaValue, type_text
+from codegen.llvm.values import SSA_TYPES, Form, SsaValue
 from codegen.passes.rewrite import Nodes
 from sketch.lang.affine import Interval
 from sketch.nest.loopnest import (
@@ -300,17 +301,11 @@ class Loops:
             emit_body: writes the body.
         """
         writer, evaluator = self.writer, self.evaluator
-        carried = [cell for cell in evaluator.cells if cell[0] in written]
         before = writer.block
         header, leave = writer.label("loop"), writer.label("exit")
         writer.branch(header)
         self.flow.open_block(header)
-        phis = writer.part()
-        initial: dict[Cell, SsaValue] = {}
-        for cell in carried:
-            value = initial[cell] = evaluator.cells[cell]
-            evaluator.cells[cell] = SsaValue(writer.fresh("c"), value.dtype, value.width)
-        names = {cell: evaluator.cells[cell].ref for cell in carried}
+        carried = Carried(evaluator, written)
         index = writer.fresh("i")
         self.scope.push()
         self.scope.dynamic[var] = Dynamic(index, len(self.scope.levels) - 1, *known, stride)
@@ -324,14 +319,8 @@ class Loops:
         more = writer.emit_free(f"icmp slt i64 {after}, {last}")
         writer.branch_if(more, header, leave)
         latch = writer.block
-        phis.append(f"  {index} = phi i64 [{first}, %{before}], [{after}, %{latch}]")
-        for cell in carried:
-            value = initial[cell]
-            kind = type_text(value.dtype, value.width)
-            phis.append(
-                f"  {names[cell]} = phi {kind} [{value.ref}, %{before}], "
-                f"[{evaluator.cells[cell].ref}, %{latch}]"
-            )
+        phi = f"  {index} = phi i64 [{first}, %{before}], [{after}, %{latch}]"
+        carried.close(phi, before, latch)
         self.flow.open_block(leave)
 
     # branches

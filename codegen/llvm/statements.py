@@ -145,6 +145,8 @@ class Statements:
             else self.evaluator.cells[cell]
             for target, cell in zip(store.targets, cells, strict=True)
         ]
+        if len(old) > 1:  # what is kept of one may depend on another
+            self.evaluator.names_read.update(value.ref for value in old)
         if self.across is not None:
             return self._combined(reducer, old, self._of_lanes(store, reducer, self.across))
         if is_sum(reducer):
