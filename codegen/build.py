@@ -14,6 +14,7 @@ from codegen.passes.legalize import legalize
 from codegen.passes.means import means
 from codegen.passes.partial_sums import partial_sums
 from codegen.passes.promote import promote
+from codegen.passes.roll_copies import roll_copies
 from codegen.passes.share import share
 from codegen.passes.simplify import simplify
 from codegen.passes.skip import skip
@@ -44,7 +45,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     check_straight_line(nest, target)
     nest = lane_trees(nest, target)
     nest = promote(partial_sums(nest, target), target)
-    nest = clip(nest if on_units else skip(nest))
+    nest = clip(nest if on_units else skip(roll_copies(nest, target)))
     nest = fuse(join_branches(simplify(specialize(nest, target))), target)
     return tile_operands(joined_rows(nest, target), target) if on_units else nest
 

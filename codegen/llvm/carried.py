@@ -42,6 +42,4 @@ class Carried:
                 continue
             read.add(value.ref)
             kind = type_text(value.dtype, value.width)
-            self._phis.append(
-                f"  {name} = phi {kind} [{value.ref}, %{before}], [{last}, %{latch}]"
-            )
+            self._phis.append(f"  {name} = phi {kind} [{value.ref}, %{before}], [{last}, %{latch}]")

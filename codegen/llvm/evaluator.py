@@ -16,12 +16,12 @@ from codegen.llvm.memory import Memory
 from codegen.llvm.scope import KnownAccess, LoopScope
 from codegen.llvm.unit_operands import UnitOperands
 from codegen.llvm.values import (
+    FLOAT_ZERO,
     SSA_TYPES,
     Form,
     SsaValue,
     constant,
     identical_operand,
-    literal,
     mask_literal,
     type_text,
     vector_type,
@@ -35,13 +35,12 @@ from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index,
 
 Cell = tuple[Buffer, int]
 _OPERATORS = frozenset((Binary, Unary, Select, Cast))
-_FLOAT_ZERO = literal(0.0, "float32")
 
 
 class ExpressionEmitter:
     """Evaluates expressions at the current point of a function.
 
-    ``cells`` holds the SSA values of register buffers by flat offset; ``names_read``: the read ones.
+    ``cells`` holds the SSA values of register buffers by flat offset; ``names_read``: those read.
     """
 
     def __init__(
@@ -65,7 +64,6 @@ class ExpressionEmitter:
             AffineValue: self._affine_value,
             LoopVar: self._loop_var,
             Var: self._var,
-            BufferLoad: self._load,
             Binary: UnitOperands(self).binary,
             Unary: UnitOperands(self).unary,
             Select: self._select,
@@ -130,7 +128,7 @@ class ExpressionEmitter:
 
     def _widen(self, ref: str, kind: str, width: int) -> str:
         if not ref.startswith("%"):
-            return "zeroinitializer" if ref == _FLOAT_ZERO else f"splat ({kind} {ref})"
+            return "zeroinitializer" if ref == FLOAT_ZERO else f"splat ({kind} {ref})"
         return self.memory.splat(ref, kind, width)
 
     def operand(self, value: SsaValue, width: int) -> str:
@@ -268,9 +266,6 @@ class ExpressionEmitter:
         form, extra = self._read_at(buffer, indices, size_of(buffer.dtype))
         inside = self.guard is ALWAYS or self._bounds.contain(buffer, indices)
         return self.memory.load(buffer, form, extra, ALWAYS if inside else self.guard)
-
-    def _load(self, expr: BufferLoad) -> SsaValue:
-        return self.load(expr.buffer, expr.indices)
 
     # operators
 

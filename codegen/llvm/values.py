@@ -65,6 +65,10 @@ def literal(value: float | int | bool, dtype: str) -> str:
     return str((int(value) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1))
 
 
+FLOAT_ZERO: Final = "0x0000000000000000"
+"""``literal`` of 0 as a float32 or a float64."""
+
+
 def _rounded(value: float) -> float:
     """The nearest float32."""
     try:

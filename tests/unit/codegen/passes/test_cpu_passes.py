@@ -12,9 +12,11 @@ from codegen.build import prepare
 from codegen.errors import CodegenError
 from codegen.passes.clip import clip
 from codegen.passes.fuse import fuse
+from codegen.passes.join_branches import join_branches
 from codegen.passes.legalize import legalize
 from codegen.passes.promote import promote
 from codegen.passes.rewrite import instructions
+from codegen.passes.roll_copies import roll_copies
 from codegen.passes.simplify import simplify
 from codegen.passes.specialize import specialize
 from sketch.lang.expr import binary, select
@@ -108,6 +110,8 @@ PASSES: dict[str, Callable[[LoopNest], LoopNest]] = {
     "promote": lambda nest: promote(nest, TARGET),
     "clip": clip,
     "specialize": lambda nest: specialize(clip(simplify(nest)), TARGET),
+    "join_branches": lambda nest: join_branches(specialize(clip(simplify(nest)), TARGET)),
+    "roll_copies": lambda nest: roll_copies(nest, TARGET),
     "fuse": lambda nest: fuse(simplify(nest), TARGET),
     "all": lambda nest: prepare(nest, TARGET),
 }
@@ -136,6 +140,7 @@ def test_pass_keeps_results(name: str, nest_name: str, rng: np.random.Generator)
         ("specialize", "matmul_tails"),
         ("specialize", "two_level_sums"),
         ("fuse", "conv_one_tile"),
+        ("join_branches", "conv_rows"),
         ("all", "conv_edges"),
         ("all", "conv_rows"),
     ],
