@@ -250,8 +250,8 @@ class ExpressionEmitter:
     def _read(self, buffer: Buffer, indices: tuple[Index, ...], access: KnownAccess) -> SsaValue:
         offset = access.plan.value(self.scope.static)
         if not access.in_memory:
-            self.names_read.add((value := self.cells[buffer, offset]).ref)
-            return value
+            self.names_read.add((held := self.cells[buffer, offset]).ref)
+            return held
         if self.guard is not ALWAYS:
             return self._load_memory(buffer, indices)
         if access.epoch != self.memory.epoch:
