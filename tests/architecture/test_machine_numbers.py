@@ -175,9 +175,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/passes/outer_sums.py": {"_MOST_SUMS": "compile time"},
     "codegen/passes/roll_copies.py": {"MOST_TRIP": "compile time"},
     "codegen/passes/partial_sums.py": {
-        "_TERMS": "accuracy of sums",
-        "_SHARED_TERMS": "accuracy of sums",
-        "_SHARED_BLOCKS": "accuracy of sums",
+        **dict.fromkeys(("_TERMS", "_SHARED_TERMS", "_SHARED_BLOCKS"), "accuracy of sums"),
         "_COMBINED_TERMS": "accuracy of sums",
         "_BLOCKS": "accuracy of sums",
         "_UNROLLED": "accuracy of sums: how blocks divide",
