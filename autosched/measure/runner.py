@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from autosched.measure.batch_runner import BatchRunner, not_waiting
 from autosched.measure.build_pool import BuildPool, Built, SketchCache, TimedBuild
@@ -65,6 +65,11 @@ class LocalRunner(BatchRunner):
         self._building: dict[int, list[Future[TimedBuild]]] = {}
         self._tickets = 0
         self._closed = False
+
+    def __enter__(self) -> Self:
+        """Start the clean process: it loads its modules while the first batch is chosen."""
+        self._zygote.begin()
+        return super().__enter__()
 
     def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
         """Start compiling a batch in the background and return at once."""

@@ -36,7 +36,8 @@ def clean_environment() -> dict[str, str]:
 
 
 class Zygote:
-    """A clean process that forks children; started on first use, and again whenever it dies.
+    """A clean process that forks children; started by ``begin`` or on first use, and again whenever
+    it dies.
 
     Thread-safe.
     """
@@ -46,7 +47,22 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Channel | None = None
         self._output: IO[bytes] | None = None
-        self._closed = False
+        self._closed = self._ready = False
+
+    def begin(self) -> None:
+        """Start it, but do not wait: it loads its modules while something else is done.
+
+        Whatever goes wrong shows when the first child is asked for.
+        """
+        with self._lock:
+            if self._control is not None or self._closed:
+                return
+            try:
+                self._launch()
+            except BaseException as error:
+                self._stop()
+                if not isinstance(error, OSError):
+                    raise
 
     def fork(self, role: str, setup: Any) -> tuple[int, Channel]:
         """A new child that plays ``role`` ("build", ...): its pid and our end of its channel.
@@ -104,14 +120,19 @@ class Zygote:
     def _started(self) -> Channel:
         if self._closed:
             raise MeasureError("the measuring processes were ended")
-        if self._control is None:
-            ours, theirs = socket.socketpair()
-            self._control = Channel(ours)
-            self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed by _stop)
-            with theirs:
-                self._process = self._spawn(theirs.fileno(), self._output)
-            self._control.receive(_START_S)
-        return self._control
+        control = self._launch() if self._control is None else self._control
+        if not self._ready:
+            control.receive(_START_S)
+            self._ready = True
+        return control
+
+    def _launch(self) -> Channel:
+        ours, theirs = socket.socketpair()
+        control = self._control = Channel(ours)
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed by _stop)
+        with theirs:
+            self._process = self._spawn(theirs.fileno(), self._output)
+        return control
 
     def _spawn(self, fd: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -142,6 +163,7 @@ class Zygote:
         return cause, output.decode(errors="replace").strip()
 
     def _stop(self) -> None:
+        self._ready = False
         if self._control is not None:
             self._control.close()
             self._control = None
@@ -160,6 +182,8 @@ class Zygote:
         """End the zygote, and with it all its children."""
         with self._lock:
             self._closed = True
+            if self._process is not None and not self._ready:
+                self._process.kill()  # it has no children yet
             self._stop()
 
 

@@ -60,6 +60,7 @@ class PlacedStage:
         base: per spatial axis, the first coordinate it computes, over ``outer``.
         extents: per axis, how many coordinates its loops walk (a multiple of the inner tiles).
         fixed: the axes whose extents no decision takes part in.
+        coordinates: of each axis in the whole domain: its base and the sum of its loop variables.
     """
 
     plan: StagePlan
@@ -68,15 +69,11 @@ class PlacedStage:
     base: Mapping[Axis, Affine]
     extents: Mapping[Axis, Num]
     fixed: frozenset[Axis]
-
-    def local(self, axis: Axis) -> Affine:
-        """Coordinate of ``axis`` relative to the base: the sum of its loop variables."""
-        return Affine(tuple((loop.var, loop.unit) for loop in self.loops if loop.axis is axis))
+    coordinates: Mapping[Axis, Affine]
 
     def coordinate(self, axis: Axis) -> Affine:
         """Coordinate of ``axis`` in the whole domain."""
-        base = self.base.get(axis)
-        return self.local(axis) if base is None else base + self.local(axis)
+        return self.coordinates[axis]
 
     def variables(self, loops: tuple[LoopId, ...]) -> frozenset[LoopVar]:
         """The variables of some of its loops."""
@@ -166,10 +163,21 @@ def place(
         domain = _domain(program, plan, placed)
         loops, walked = _loops(program, plan, domain, values)
         fixed = frozenset(loop.axis for loop in loops if loop.fixed)
-        placed[plan.id] = PlacedStage(plan, loops, domain.outer, domain.base, walked, fixed)
+        coordinates = _coordinates(loops, domain.base)
+        placed[plan.id] = PlacedStage(
+            plan, loops, domain.outer, domain.base, walked, fixed, coordinates
+        )
     return Placement(
         program, {p.id: placed[p.id] for p in program.stages if p.id in placed}, values
     )
+
+
+def _coordinates(loops: tuple[PlacedLoop, ...], base: Mapping[Axis, Affine]) -> dict[Axis, Affine]:
+    terms: dict[Axis, list[tuple[LoopVar, int]]] = {}
+    for loop in loops:
+        terms.setdefault(loop.axis, []).append((loop.var, loop.unit))
+    local = {axis: Affine(tuple(own)) for axis, own in terms.items()}
+    return {axis: base[axis] + own if axis in base else own for axis, own in local.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +276,15 @@ def index_affine(index: Expr, stage: PlacedStage) -> Affine | None:
     if form is None:
         return _tile_index(index, stage)
     coefficients, const = form
-    total = Affine((), const)
+    sums: dict[LoopVar, int] = {}
     for axis, coefficient in coefficients.items():
-        total = total + stage.coordinate(axis).scale(coefficient)
-    return total
+        coordinate = stage.coordinates[axis]
+        const += coordinate.const * coefficient
+        for var, factor in coordinate.terms:
+            sums[var] = sums.get(var, 0) + factor * coefficient
+            if not sums[var]:
+                del sums[var]
+    return Affine(tuple(sums.items()), const)
 
 
 def _tile_index(index: Expr, stage: PlacedStage) -> Affine | None:

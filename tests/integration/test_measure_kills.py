@@ -37,6 +37,31 @@ def kill_the_next_zygotes(monkeypatch, delays_s):
     return waiting
 
 
+def test_the_clean_process_starts_with_the_block_and_serves_its_first_request():
+    with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
+        process = runner._zygote._process
+        assert process is not None
+        (result,) = runner.measure(TASK, candidates(1))
+        assert runner._zygote._process is process
+    assert isinstance(result, Timing), result
+
+
+def test_a_block_that_measures_nothing_leaves_no_process():
+    with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
+        process = runner._zygote._process
+    assert process.returncode is not None
+
+
+def test_a_process_that_cannot_be_made_is_an_error_of_the_first_request(monkeypatch):
+    monkeypatch.setattr(zygote_module.sys, "executable", "/nowhere")
+    monkeypatch.setattr(zygote_module, "_PAUSE_S", 0.0)
+    with (
+        LocalRunner(TARGET, OPTIONS, faults.build) as runner,
+        pytest.raises(MeasureError, match=r"could not start: .*/nowhere"),
+    ):
+        runner.measure(TASK, candidates(1))
+
+
 def test_a_zygote_that_is_killed_while_it_starts_is_started_again(monkeypatch):
     waiting = kill_the_next_zygotes(monkeypatch, (0.0, 0.05, 0.1))
     with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
