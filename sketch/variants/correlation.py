@@ -44,10 +44,12 @@ class Correlation:
 
     The phases of a transposed convolution are such, too: an axis of the phase f moves both, so that
     the data are read at ``h + slope*f + p - top`` and the weight at ``start + step*p + turn*f``.
+    Taps of a dilated convolution meet every d-th element: ``h + d*p - top``.
 
     ``before``: (top, left).  ``taps``: the axes (p, q); None for a dimension with one tap.
     ``strides``: (y, x).  ``kernel``: where the weight is read, by dimension.  ``places``: positions
     of (h, w) among the axes between the batch and the filters; the others are phases.
+    ``spacings``: the d of every dimension.
     """
 
     op: Compute
@@ -58,6 +60,7 @@ class Correlation:
     strides: tuple[int, ...]
     kernel: tuple[KernelIndex, ...]
     places: tuple[int, ...]
+    spacings: tuple[int, ...]
 
 
 def correlation(op: Compute) -> Correlation | None:
@@ -104,6 +107,7 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
         tuple(dim.stride for dim in found),
         tuple(dim.kernel for dim in found),
         tuple(between.index(dim.axes[0]) for dim in found),
+        tuple(dim.spacing for dim in found),
     )
 
 
@@ -115,6 +119,7 @@ class _Dimension(NamedTuple):
     stride: int
     before: int
     kernel: KernelIndex
+    spacing: int
 
 
 def _dimension(
@@ -130,7 +135,10 @@ def _dimension(
     if not {id(axis) for axis in (*places, *phases)} <= {id(axis) for axis in between}:
         return None  # such as a weight for each element of a batch
     (place,), tap, phase = places, next(iter(taps), None), next(iter(phases), None)
-    if moves[place] < 1 or (tap is not None and (moves[tap] != 1 or tap not in turns)):
+    spacing = 1 if tap is None else moves[tap]
+    if min(moves[place], spacing) < 1 or (tap is not None and tap not in turns):
+        return None
+    if spacing > 1 and (phase is not None or moves[place] > 1):
         return None
     index = KernelIndex(extent, weight[1], 1 if tap is None else turns[tap])
     if phase is not None:
@@ -139,7 +147,7 @@ def _dimension(
         index = replace(index, turn=turns[phase], phase=which, phases=phase.extent, slope=slope)
     elif (index.start, index.step, 1 if tap is None else tap.extent) != (0, 1, extent):
         return None
-    return _Dimension((place, *phases), tap, moves[place], -data[1], index)
+    return _Dimension((place, *phases), tap, moves[place], -data[1], index, spacing)
 
 
 def _only_axis(form: AffineForm) -> Axis | None:

@@ -24,6 +24,8 @@ _LEAST_RESULTS: Final = 2
 _LONG_WINDOW: Final = 5
 # Measured: faster at 16, of 7x7 images of 512 channels; slower at 3, of 14x14 images of 256.
 _PREVAILING: Final = 8
+# Results of all residues of a tile are written out: the square of so many in two dimensions.
+_MOST_WRITTEN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,10 @@ class Filtering:
         found = tuple(wide[-self.dimensions :])
         phases = {d for d, index in enumerate(self.match.kernel) if index.phase is not None}
         slopes = [self.match.kernel[d].slope for d in phases]
-        return found if phases <= set(found) and min(slopes, default=0) >= 0 else ()
+        spaced = {d for d, spacing in enumerate(self.match.spacings) if spacing > 1}
+        short = all(self.block(d) <= _MOST_WRITTEN for d in spaced & set(found))
+        fits = short and phases | spaced <= set(found) and min(slopes, default=0) >= 0
+        return found if fits else ()
 
     def _even(self, taps: int) -> bool:
         """Whether the sums of stride 1 have equally many taps, or one."""
@@ -97,11 +102,31 @@ class Filtering:
 
     @property
     def shape(self) -> list[int]:
-        """Extents between the batch and the filters, tiles for places in transformed dimensions."""
+        """Extents between the batch and the filters, tiles for places in transformed dimensions,
+        each followed by its residues where taps are dilated.
+        """
         shape = list(self.match.op.shape[1:-1])
         for dim in self.dims:
-            shape[self.match.places[dim]] = -(-shape[self.match.places[dim]] // self.results(dim))
+            place = self.match.places[dim]
+            shape[place] = -(-shape[place] // self.block(dim))
+        for dim in sorted(self.dims, key=self.place):
+            if self.residue(dim) is not None:
+                shape.insert(self.place(dim) + 1, self.match.spacings[dim])
         return shape
+
+    def place(self, dim: int) -> int:
+        """Position in ``shape`` of a dimension."""
+        sides = zip(self.match.places, self.match.spacings, strict=True)
+        place = self.match.places[dim]
+        return place + sum(other < place and spacing > 1 for other, spacing in sides)
+
+    def residue(self, dim: int) -> int | None:
+        """Position in ``shape`` of the residues of a dimension; None where there is one."""
+        return self.place(dim) + 1 if self.match.spacings[dim] > 1 else None
+
+    def block(self, dim: int) -> int:
+        """Neighbouring results of a tile of each residue."""
+        return self.results(dim) * self.match.spacings[dim]
 
     @property
     def plain(self) -> list[int]:

@@ -139,6 +139,8 @@ def _columns(op: Compute) -> _Columns | None:
     match = correlation(op)
     if match is None or match.data.dtype != "float32" or op.output_dtypes != ("float32",):
         return None
+    if set(match.spacings) != {1}:
+        return None
     kernel = match.kernel[-1]
     phases = kernel.phases if kernel.phase is not None else 1
     filters, between = op.axes[-1].extent, len(op.axes) - 2

@@ -72,6 +72,8 @@ def _with_filters(dag: ComputeDAG, parts: Callable[[Correlation], int]) -> Compu
 def _pays(match: Correlation) -> bool:
     if match.strides != (1, 1) or match.places != (0, 1) or len(match.op.axes) != _AXES:
         return False
+    if match.spacings != (1, 1):
+        return False
     channels, filters = match.weight.shape[2:]
     single = match.op.output_dtypes[0] == match.data.dtype == match.weight.dtype == "float32"
     size = _TILE**2 * _tiles(match) * (channels + filters) * size_of("float32")

@@ -134,12 +134,7 @@ def filtered(by: Filtering, data: Tensor) -> Tensor:
 
     def element(n: Axis, *rest: Axis) -> Expr:
         *places, o = rest
-        tiles: list[Expr] = list(places)
-        within: dict[int, Expr] = {}
-        for dim in by.dims:
-            place = by.match.places[dim]
-            tiles[place] = places[place] // by.results(dim)
-            within[dim] = places[place] % by.results(dim)
+        tiles, within = _tile_of(by, places)
         terms = [
             sums[n, *tiles, within[by.dims[0]], j, o] if len(by.dims) > 1 else sums[j, n, *tiles, o]
             for j in range(by.size(last))
@@ -152,6 +147,19 @@ def filtered(by: Filtering, data: Tensor) -> Tensor:
     return Tensor(replace(found.op, store=op.store))
 
 
+def _tile_of(by: Filtering, places: Sequence[Expr]) -> tuple[list[Expr], dict[int, Expr]]:
+    """The tile of a result, and by dimension which of its results that is."""
+    tiles, within = list(places), {}
+    for dim in sorted(by.dims, key=by.place):
+        place, residue, spacing = by.place(dim), by.residue(dim), by.match.spacings[dim]
+        element = tiles[place] % by.block(dim)
+        tiles[place] = tiles[place] // by.block(dim)
+        within[dim] = element if residue is None else element // spacing
+        if residue is not None:
+            tiles.insert(residue, element % spacing)
+    return tiles, within
+
+
 def _transformed(by: Filtering, data: Tensor) -> Tensor:
     """``B^T d B`` of every tile: [i, j, N, *spatial with R and S for H and W, C].  Dimensions
     that are not transformed are those of the data.
@@ -159,7 +167,7 @@ def _transformed(by: Filtering, data: Tensor) -> Tensor:
     name, last = by.match.op.name, by.dims[-1]
     shape = by.shape
     for dim in by.plain:
-        shape[by.match.places[dim]] = data.shape[1 + dim]
+        shape[by.place(dim)] = data.shape[1 + dim]
     sizes = tuple(map(by.size, by.dims))
     whole = (*sizes, data.shape[0], *shape, data.shape[-1])
     if len(by.dims) == 1:
@@ -171,15 +179,15 @@ def _transformed(by: Filtering, data: Tensor) -> Tensor:
             return chosen(i, by.combined(last, terms))
 
         return compute(whole, line, f"{name}.tiles")
-    rows, phase = _rows(by, data, shape), by.match.kernel[last].phase
+    rows, alone = _rows(by, data, shape), _alone(by, last)
 
     def tile(i: Axis, j: Axis, n: Axis, *rest: Axis) -> Expr:
         *places, c = rest
         terms = []
         for b in range(by.reads(last)):
             here = _moved(by, places, last, b)
-            if phase is not None:
-                here[phase] = Const(0, "int64")
+            if alone is not None:
+                here[alone] = Const(0, "int64")
             terms.append(rows[n, *here, i, c])
         return chosen(j, by.combined(last, terms))
 
@@ -191,12 +199,12 @@ def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
     [N, *spatial with R for H and W as far as it is read, i, C].
     """
     first, last = by.dims
-    place, index = by.match.places[last], by.match.kernel[last]
+    place, index, alone = by.place(last), by.match.kernel[last], _alone(by, last)
     walked = list(shape)
     walked[place] = (shape[place] - 1) * by.results(last) * by.stride + by.reads(last)
-    if index.phase is not None:
-        walked[place] += index.slope * (index.phases - 1)
-        walked[index.phase] = 1
+    walked[place] = walked[place] * by.match.spacings[last] + index.slope * (index.phases - 1)
+    if alone is not None:
+        walked[alone] = 1
 
     def row(n: Axis, *rest: Axis) -> Expr:
         *places, i, c = rest
@@ -208,9 +216,15 @@ def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
     return compute(whole, row, f"{by.match.op.name}.rows")
 
 
+def _alone(by: Filtering, dim: int) -> int | None:
+    """Position of the phases or residues of a dimension: all of them read the same data."""
+    phase = by.match.kernel[dim].phase
+    return by.residue(dim) if phase is None else phase
+
+
 def _element(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
     """Of the data, at coordinates that count from the first padded one."""
-    here = [places[place] for place in by.match.places]
+    here = [places[by.place(dim)] for dim in range(len(by.match.places))]
     for dim in by.dims:
         here[dim] = here[dim] - by.match.before[dim]
     known = inside(*((here[dim], data.shape[1 + dim]) for dim in by.dims))
@@ -219,12 +233,14 @@ def _element(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Ex
 
 
 def _moved(by: Filtering, places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
-    """The coordinates of an element of a tile, moved by the phase."""
-    found, index = list(places), by.match.kernel[dim]
-    start = places[by.match.places[dim]] * (by.results(dim) * by.stride) + step
+    """The coordinates of an element of a tile, moved by the phase or the residue."""
+    found, index, residue = list(places), by.match.kernel[dim], by.residue(dim)
+    start = places[by.place(dim)] * (by.results(dim) * by.stride) + step
     if index.phase is not None:
         start = start + places[index.phase] * index.slope
-    found[by.match.places[dim]] = start
+    if residue is not None:
+        start = start * by.match.spacings[dim] + places[residue]
+    found[by.place(dim)] = start
     return found
 
 
@@ -248,14 +264,14 @@ def _products(by: Filtering, tiles: Tensor) -> Tensor:
                 row = row if index.phase is None else row * index.phases + places[index.phase]
                 row = row * by.size(dim) + next(transformed)
                 continue
-            place = match.places[dim]
+            place = by.place(dim)
             here[place] = places[place] * match.strides[dim] - match.before[dim]
             if dim in taps:
                 here[place] = here[place] + taps[dim]
                 row = row * by.taps[dim] + taps[dim]
         single = (0,) * (weight.ndim - 3)  # trailing dimensions of one tap stay
         value = tiles[(*points, n, *here, k)] * weight[(row, *single, k, o)]
-        known = inside(*((here[match.places[d]], match.data.shape[1 + d]) for d in by.plain))
+        known = inside(*((here[by.place(d)], match.data.shape[1 + d]) for d in by.plain))
         value = value if known is None else select(known, value, 0.0)
         return reducers.sum(value, axis=(*taps.values(), k))
 
