@@ -151,6 +151,25 @@ def divisors(op: Compute) -> Mapping[Axis, int]:
     return {axis: sizes.pop() for axis, sizes in found.items() if len(sizes) == 1}
 
 
+@lru_cache(maxsize=4096)
+def residues(op: Compute) -> Mapping[Axis, int]:
+    """By which number indices divide what is left of an axis (``h % 8 // 2``, ``h % 8 % 2``), if by
+    one, which divides ``divisors`` of the axis.
+    """
+    sizes = divisors(op)
+    found: dict[Axis, set[int]] = {}
+    for load in stage_loads(op):
+        for index in load.indices:
+            for node in walk(index):
+                match node:
+                    case Binary(
+                        "floordiv" | "mod", Binary("mod", Axis() as axis, Const()), Const(value)
+                    ):
+                        found.setdefault(axis, set()).add(int(value))
+    single = {axis: values.pop() for axis, values in found.items() if len(values) == 1}
+    return {axis: size for axis, size in single.items() if sizes.get(axis, 1) % size == 0}
+
+
 def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:
     """Inclusive bounds of an integer expression, exact where it is affine; None if unknown.
 

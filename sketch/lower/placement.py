@@ -14,13 +14,14 @@ import numpy as np
 
 from sketch.analysis.access import affine_index, stage_loads
 from sketch.errors import LoweringError
+from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load
 from sketch.lang.tensor import Operation
 from sketch.nest.loopnest import Affine, LoopKind, LoopVar, Num
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.labels import decision_label, loop_label
 from sketch.schedule.loop import LoopId
-from sketch.schedule.program import Program, StagePlan, tile_of
+from sketch.schedule.program import Program, StagePlan, residues_of, tile_of
 from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Factor, Pack
 from sketch.schedule.walks import walk_of
@@ -301,10 +302,28 @@ def _tile_index(index: Expr, stage: PlacedStage) -> Affine | None:
         case Binary("floordiv" | "mod" as op, Axis() as axis, Const(value)):
             if tile_of(stage.plan, stage.plan.axis(axis))[1] != value or axis in stage.base:
                 return None
-            outside = op == "floordiv"
-            loops = [x for x in stage.loops if x.axis is axis and (x.unit == value) == outside]
-            return Affine(tuple((x.var, 1) for x in loops))
+            return _quotient(stage, axis, op, int(value), UNBOUNDED)
+        case Binary(
+            "floordiv" | "mod" as op,
+            Binary("mod", Axis() as axis, Const(size)) as tile,
+            Const(value),
+        ):
+            if residues_of(stage.plan, stage.plan.axis(axis))[1] != value:
+                return None
+            known = index_affine(tile, stage) is not None
+            return _quotient(stage, axis, op, int(value), int(size)) if known else None
     return None
+
+
+def _quotient(stage: PlacedStage, axis: Axis, op: str, value: int, below: int) -> Affine:
+    """The quotient or the remainder of what loops walk whose variables count less than ``below``.
+
+    Variables around tiles count tiles of ``value`` coordinates.
+    """
+    loops = [x for x in stage.loops if x.axis is axis and x.unit < below]
+    if op == "floordiv":
+        return Affine(tuple((x.var, x.unit // value) for x in loops if x.unit >= value))
+    return Affine(tuple((x.var, x.unit) for x in loops if x.unit < value))
 
 
 def _window(
@@ -368,10 +387,10 @@ def _loops(
         factors = [factor_value(f, values, program) for f in split]
         stride: Num = 1
         unit = 1
-        tiled, size = tile_of(plan, position)
+        tiles = dict((residues_of(plan, position), tile_of(plan, position)))
         for level in range(len(factors), -1, -1):
-            if level == tiled:
-                stride, unit = 1, size
+            if level in tiles and level >= 0:
+                stride, unit = 1, tiles[level]
             trips = factors[level - 1] if level else -(-domain.extents[axis] // (stride * unit))
             loop = LoopId(position, level)
             kind = plan.kinds.get(loop, LoopKind.SERIAL)

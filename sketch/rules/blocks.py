@@ -20,7 +20,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.analysis.access import divisors, needs_tiling, reads_elementwise, stage_loads
+from sketch.analysis.access import (
+    divisors,
+    needs_tiling,
+    reads_elementwise,
+    residues,
+    stage_loads,
+)
 from sketch.analysis.selecting import selecting_axes
 from sketch.lang.expr import Axis
 from sketch.lang.rewrite import walk
@@ -71,6 +77,7 @@ class ScheduleInBlocks:
         parts = _part_axes(state.program, op)
         outer: list[LoopId] = [stage.loop(vector)]
         block: list[LoopId] = []
+        around: list[LoopId] = []
         tile: list[LoopId] = []
         splits: list[Split] = []
         for axis in op.axes:
@@ -85,8 +92,12 @@ class ScheduleInBlocks:
             factors: tuple[Factor, ...] = (stage.decision(axis, 1),)
             block.append(stage.loop(axis, 1))
             if axis in sizes:
-                factors = (*factors, sizes[axis])
+                inner = residues(op).get(axis)
+                factors = (*factors, sizes[axis] // (inner or 1))
                 tile.append(stage.loop(axis, 2))
+                if inner is not None:
+                    factors = (*factors, inner)
+                    around.append(stage.loop(axis, 3))
             splits.append(Split(name, stage.axis(axis), factors))
         lanes = lanes_for(vector, op, state.target)
         # Blocks are whole panels of the products, so that panels start where they are laid out.
@@ -96,7 +107,7 @@ class ScheduleInBlocks:
         vectors, lane = (stage.loop(vector, 1), stage.loop(vector, 2)), stage.loop(vector, 3)
         done = state.then(
             *splits,
-            Reorder(name, (*outer, *block, *vectors, *tile, lane)),
+            Reorder(name, (*outer, *block, *vectors, *around, *tile, lane)),
             *(Annotate(name, loop, LoopKind.PARALLEL.value) for loop in outer),
             *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in tile),
             Annotate(name, lane, LoopKind.VECTORIZED.value),

@@ -21,7 +21,7 @@ from sketch.target.units import units_of
 # A stage with elementary functions is not offered for more copies than this.
 _MOST_COPIES: Final = 2
 # What statements may grow to by inlining; a sub-expression that is used twice counts twice.
-_MOST_OPERATIONS: Final = 512
+_MOST_OPERATIONS: Final = 768
 _MOST_LEVELS: Final = 64
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
-from sketch.analysis.access import divisors, reads, stage_loads
+from sketch.analysis.access import divisors, reads, residues, stage_loads
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang.expr import Axis
@@ -235,7 +235,16 @@ def tile_of(plan: StagePlan, axis: AxisIndex) -> tuple[int, int]:
     Returns:
         the innermost level around such a tile, and its size; (-1, 1) where there is none.
     """
-    size = divisors(plan.op).get(plan.axis_at(axis))
+    return _level_around(plan, axis, divisors(plan.op).get(plan.axis_at(axis)))
+
+
+def residues_of(plan: StagePlan, axis: AxisIndex) -> tuple[int, int]:
+    """``tile_of`` for the number by which indices divide what is left of the axis in a tile."""
+    return _level_around(plan, axis, residues(plan.op).get(plan.axis_at(axis)))
+
+
+def _level_around(plan: StagePlan, axis: AxisIndex, size: int | None) -> tuple[int, int]:
+    """The innermost level around so many coordinates of an axis, and that size; or (-1, 1)."""
     inner = 1
     factors = plan.splits.get(axis, ())
     for level in range(len(factors) - 1, -1, -1):

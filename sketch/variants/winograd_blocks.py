@@ -179,15 +179,15 @@ def _transformed(by: Filtering, data: Tensor) -> Tensor:
             return chosen(i, by.combined(last, terms))
 
         return compute(whole, line, f"{name}.tiles")
-    rows, alone = _rows(by, data, shape), _alone(by, last)
+    rows, phase = _rows(by, data, shape), by.match.kernel[last].phase
 
     def tile(i: Axis, j: Axis, n: Axis, *rest: Axis) -> Expr:
         *places, c = rest
         terms = []
         for b in range(by.reads(last)):
             here = _moved(by, places, last, b)
-            if alone is not None:
-                here[alone] = Const(0, "int64")
+            if phase is not None:
+                here[phase] = Const(0, "int64")
             terms.append(rows[n, *here, i, c])
         return chosen(j, by.combined(last, terms))
 
@@ -199,12 +199,12 @@ def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
     [N, *spatial with R for H and W as far as it is read, i, C].
     """
     first, last = by.dims
-    place, index, alone = by.place(last), by.match.kernel[last], _alone(by, last)
+    place, index = by.place(last), by.match.kernel[last]
     walked = list(shape)
     walked[place] = (shape[place] - 1) * by.results(last) * by.stride + by.reads(last)
-    walked[place] = walked[place] * by.match.spacings[last] + index.slope * (index.phases - 1)
-    if alone is not None:
-        walked[alone] = 1
+    if index.phase is not None:
+        walked[place] += index.slope * (index.phases - 1)
+        walked[index.phase] = 1
 
     def row(n: Axis, *rest: Axis) -> Expr:
         *places, i, c = rest
@@ -216,16 +216,15 @@ def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
     return compute(whole, row, f"{by.match.op.name}.rows")
 
 
-def _alone(by: Filtering, dim: int) -> int | None:
-    """Position of the phases or residues of a dimension: all of them read the same data."""
-    phase = by.match.kernel[dim].phase
-    return by.residue(dim) if phase is None else phase
-
-
 def _element(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
-    """Of the data, at coordinates that count from the first padded one."""
+    """Of the data, at coordinates that count from the first padded one, of a residue where there are
+    some.
+    """
     here = [places[by.place(dim)] for dim in range(len(by.match.places))]
     for dim in by.dims:
+        residue = by.residue(dim)
+        if residue is not None:
+            here[dim] = here[dim] * by.match.spacings[dim] + places[residue]
         here[dim] = here[dim] - by.match.before[dim]
     known = inside(*((here[dim], data.shape[1 + dim]) for dim in by.dims))
     value = data[n, *here, c]
@@ -233,13 +232,11 @@ def _element(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Ex
 
 
 def _moved(by: Filtering, places: Sequence[Expr], dim: int, step: int) -> list[Expr]:
-    """The coordinates of an element of a tile, moved by the phase or the residue."""
-    found, index, residue = list(places), by.match.kernel[dim], by.residue(dim)
+    """The coordinates of an element of a tile, moved by the phase."""
+    found, index = list(places), by.match.kernel[dim]
     start = places[by.place(dim)] * (by.results(dim) * by.stride) + step
     if index.phase is not None:
         start = start + places[index.phase] * index.slope
-    if residue is not None:
-        start = start * by.match.spacings[dim] + places[residue]
     found[by.place(dim)] = start
     return found
 
