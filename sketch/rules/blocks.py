@@ -10,6 +10,9 @@ computed in blocks of whole tiles, and every stage before them for one block at 
 
 so that what lies between the stages is as large as a block and stays in a thread's own cache.
 
+Where indices divide what is left of an axis in a tile, too (``h % 8 // 2``, ``h % 8 % 2``), as
+those of dilated convolutions do, the rests are walked around the tile: its loops are those of one.
+
 Where an axis only selects which of the same products are added (the quadrants of Strassen's
 algorithm), its values are a tile, too.
 """

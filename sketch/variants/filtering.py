@@ -24,8 +24,8 @@ _LEAST_RESULTS: Final = 2
 _LONG_WINDOW: Final = 5
 # Measured: faster at 16, of 7x7 images of 512 channels; slower at 3, of 14x14 images of 256.
 _PREVAILING: Final = 8
-# Results of all residues of a tile are written out: the square of so many in two dimensions.
-_MOST_WRITTEN: Final = 64
+# A block holds tiles of all residues: with longer ones what they make would leave a core's cache.
+_LONGEST_BLOCK: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Filtering:
         phases = {d for d, index in enumerate(self.match.kernel) if index.phase is not None}
         slopes = [self.match.kernel[d].slope for d in phases]
         spaced = {d for d, spacing in enumerate(self.match.spacings) if spacing > 1}
-        short = all(self.block(d) <= _MOST_WRITTEN for d in spaced & set(found))
+        short = all(self.block(d) <= _LONGEST_BLOCK for d in spaced & set(found))
         fits = short and phases | spaced <= set(found) and min(slopes, default=0) >= 0
         return found if fits else ()
 

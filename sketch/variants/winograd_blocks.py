@@ -12,6 +12,8 @@ an image [N, H, W, C]:
     result(n, h, w, o)      = A^T over j, with r = h // m, a = h % m, s = w // m
 
 Taps that meet the data at distances of a stride are sums of stride 1, each with its own points.
+Dilated taps meet every d-th element: results whose places leave the same rest by d, a residue, are
+a correlation without gaps.  Tiles of a residue hold every d-th result, and a block all residues.
 Tiles keep their two coordinates, so that a nest over blocks of m x m results holds all stages:
 nothing of the size of an image lies between them.  Errors of six points are about three times
 those of the direct sum, of eight points ten times.
@@ -217,9 +219,7 @@ def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _element(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
-    """Of the data, at coordinates that count from the first padded one, of a residue where there are
-    some.
-    """
+    """Of the data, at coordinates that count from the first padded one, or the first of a residue."""
     here = [places[by.place(dim)] for dim in range(len(by.match.places))]
     for dim in by.dims:
         residue = by.residue(dim)

@@ -15,9 +15,11 @@ from codegen.cuda.nvrtc import compile_source, missing_compiler
 from codegen.gpu.emulation.checked import compile_checked
 from costmodel.extract import draft_seconds
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import placeholder
 from sketch.lower import lower
 from sketch.nest.loopnest import LoopNest, Scope
 from sketch.nest.walk import store_loads, stores
+from sketch.operators.conv import conv2d
 from sketch.oracle.interpret import interpret
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
@@ -41,6 +43,13 @@ LAYERS = {"56": (56, 64, 64), "28": (28, 128, 128), "14": (14, 256, 256), "7": (
 _layers = [*("56", "7"), *(pytest.param(name, marks=pytest.mark.slow) for name in ("28", "14"))]
 
 needs_nvrtc = pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+
+
+def dilated() -> ComputeDAG:
+    """A convolution whose taps meet every other element."""
+    weight = placeholder((3, 3, 16, 16), name="w", constant=True)
+    data = placeholder((1, 9, 7, 16), name="x")
+    return ComputeDAG([conv2d(data, weight, 1, 2, dilation=2, name="y")])
 
 
 def variants(dag: ComputeDAG) -> Mapping[str, ComputeDAG]:
@@ -86,9 +95,9 @@ def test_variants_equal_the_oracle_in_both_orders(
     rows: int, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     cases = [
-        (conv2d_relu(*shape), dag, source)
-        for shape in SMALL.values()
-        for dag in variants(conv2d_relu(*shape)).values()
+        (direct, dag, source)
+        for direct in (*(conv2d_relu(*shape) for shape in SMALL.values()), dilated())
+        for dag in variants(direct).values()
         for source in sources(dag, rows, rng)
     ]
     assert len(cases) >= 2 * len(SMALL)

@@ -16,6 +16,7 @@ from sketch.lang import reducers
 from sketch.lang.functions import maximum
 from sketch.lang.prepared import LinearMap
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.nest.loopnest import LoopKind
 from sketch.operators.conv import conv, conv2d
 from sketch.operators.transposed import conv_transpose
 from sketch.oracle.interpret import interpret
@@ -158,15 +159,59 @@ def test_windows_of_any_size(
 ) -> None:
     filters = placeholder(weight, name="w", constant=True)
     stride = 1 if isinstance(points, int) else 2
-    dag = ComputeDAG([conv(placeholder(data, name="x"), filters, stride, padding, name="y")])
-    other = variants_of(dag, sketch_backend(SMALL).algorithms)[f"winograd-{points}"]
+    image = placeholder(data, name="x")
+    same_results(
+        ComputeDAG([conv(image, filters, stride, padding, name="y")]), f"winograd-{points}"
+    )
+
+
+# By variant: data, weight, padding, dilation.  The tiles of a residue are whole, ragged, or one.
+DILATED = [
+    (6, (1, 17, 18, 16), (3, 3, 16, 32), 2, 2),
+    (4, (2, 11, 9, 16), (3, 3, 16, 17), (3, 2), (3, 2)),
+    (6, (2, 33, 16), (3, 16, 24), 4, 4),
+    (4, (1, 10, 5, 16), (3, 3, 16, 24), (2, 1), (2, 1)),
+    (4, (1, 3, 9, 13, 16), (3, 3, 3, 16, 16), (1, 2, 4), (1, 2, 4)),
+]
+
+
+@pytest.mark.parametrize(("points", "data", "weight", "padding", "dilation"), DILATED)
+def test_dilated_windows(
+    points: int,
+    data: tuple[int, ...],
+    weight: tuple[int, ...],
+    padding: int | tuple[int, ...],
+    dilation: int | tuple[int, ...],
+) -> None:
+    """Every residue of the places has tiles of its own."""
+    filters = placeholder(weight, name="w", constant=True)
+    image = placeholder(data, name="x")
+    dag = ComputeDAG([conv(image, filters, 1, padding, dilation, name="y")])
+    same_results(dag, f"winograd-{points}")
+
+
+def test_blocks_of_dilated_windows_hold_all_that_lies_between() -> None:
+    dag = with_tail(conv2d(images(28, 28), filters(16, 32), 1, 2, dilation=2, name="y"))
+    for sketch in generate(transformed(dag, "winograd-6"), host_target(2)):
+        assert [plan.op.name for plan in sketch.program.stages if plan.attach is None] == ["relu"]
+        (relu,) = [plan for plan in sketch.program.stages if plan.attach is None]
+        unrolled = [x for x in relu.loops() if relu.kinds.get(x) is LoopKind.UNROLLED]
+        assert len(unrolled) == 2  # four lines and four columns of one residue
+        for axis in (1, 2):
+            assert [f for f in relu.splits[axis] if isinstance(f, int)] == [4, 2]
+
+
+def same_results(dag: ComputeDAG, algorithm: str) -> None:
+    """A program and a variant of it, interpreted and compiled by every sketch."""
+    other = variants_of(dag, sketch_backend(SMALL).algorithms)[algorithm]
     inputs, host = inputs_of(dag, 0), host_target(2)
     wide = {name: array.astype(np.float64) for name, array in inputs.items()}
-    expected = interpret(dag, wide)["y"]
+    ((name, expected),) = interpret(dag, wide).items()
     largest = np.abs(expected).max()
-    np.testing.assert_allclose(interpret(other, wide)["y"], expected, rtol=0, atol=1e-11 * largest)
+    np.testing.assert_allclose(interpret(other, wide)[name], expected, rtol=0, atol=1e-11 * largest)
     for choice in range(len(generate(other, host))):
-        found = random_run(other, inputs, host, choice, seed=choice)["y"]
+        found = random_run(other, inputs, host, choice, seed=choice)[name]
+        found = found.reshape(expected.shape)  # the stage's has an axis for each phase
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * largest)
 
 
@@ -179,17 +224,7 @@ def test_phases_of_transposed_convolutions(
     data = placeholder((2, extent, extent + 1, 16), name="x")
     weight = placeholder((kernel, kernel, 16, 24), name="w", constant=True)
     parts = conv_transpose(data, weight, 2, padding, name="y")
-    dag = ComputeDAG(list(parts))
-    other = variants_of(dag, sketch_backend(SMALL).algorithms)[f"winograd-{points}"]
-    inputs, host = inputs_of(dag, 0), host_target(2)
-    wide = {name: array.astype(np.float64) for name, array in inputs.items()}
-    ((name, expected),) = interpret(dag, wide).items()
-    largest = np.abs(expected).max()
-    np.testing.assert_allclose(interpret(other, wide)[name], expected, rtol=0, atol=1e-11 * largest)
-    for choice in range(len(generate(other, host))):
-        found = random_run(other, inputs, host, choice, seed=choice)[name]
-        found = found.reshape(expected.shape)  # the stage's has an axis for each phase
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * largest)
+    same_results(ComputeDAG(list(parts)), f"winograd-{points}")
 
 
 def depthwise() -> Tensor:
@@ -226,6 +261,8 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
     "weight for each image": weight_for_each_image,
     "strided": lambda: conv2d(images(), filters(), 2, 1),
     "dilated": lambda: conv2d(images(), filters(), 1, 2, dilation=2),
+    "widely dilated": lambda: conv2d(images(64, 64), filters(), 1, 33, dilation=33),
+    "dilated steps": lambda: conv2d(images(9, 9), filters(), 2, 2, dilation=2),
     "five": lambda: conv2d(images(), filters(size=5), 1, 2),
     "one": lambda: conv2d(images(), filters(size=1)),
     "grouped": lambda: conv2d(
@@ -244,7 +281,7 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
 def test_other_convolutions_have_no_variant(name: str) -> None:
     found = variants_of(ComputeDAG([OTHERS[name]()]), sketch_backend(SMALL).algorithms)
     assert winograd(ComputeDAG([OTHERS[name]()])) is None
-    assert bool(found) == (name in ("five", "strided", "three dimensions"))
+    assert bool(found) == (name in ("dilated", "five", "strided", "three dimensions"))
 
 
 def test_blocks_hold_all_that_lies_between_the_stages() -> None:
