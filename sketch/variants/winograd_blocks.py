@@ -219,7 +219,7 @@ def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _element(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
-    """Of the data, at coordinates that count from the first padded one, or the first of a residue."""
+    """Of the data, at coordinates from the first padded one, or from the first of a residue."""
     here = [places[by.place(dim)] for dim in range(len(by.match.places))]
     for dim in by.dims:
         residue = by.residue(dim)
