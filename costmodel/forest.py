@@ -15,32 +15,28 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-# Bits of a set of leaves.
-_LEAVES: Final = 16
-_ALL: Final = (1 << _LEAVES) - 1
+from costmodel.forest_machine import LANES, LEAVES, walk
+
+_ALL: Final = (1 << LEAVES) - 1
 # LightGBM's code of a node that compares numbers and knows of no missing ones.
 _NUMERICAL: Final = "2"
-# Statements at once: the sets of leaves of all trees should stay in the caches.
-_PART: Final = 2048
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """T trees of up to N conditions, K different ones over all trees.
+    """T trees of up to N conditions.
 
     Attributes:
         features: intp [U], those that some condition is about.
-        subjects: intp [K], the place in ``features`` of what each condition compares.
-        limits: float32 [K, 1]; a condition holds up to and including its limit.
-        conditions: intp [N, T], the conditions of each tree.
-        left_over: uint16 [N, T, 1], the leaves that remain where a condition does not hold.
+        subjects: int64 [T, N], the place in ``features`` of what each condition compares.
+        limits: float32 [T, N]; a condition holds up to and including its limit.
+        left_over: uint16 [T, N], the leaves that remain where a condition does not hold.
         values: float64 [T * 16], of the leaves.
     """
 
     features: NDArray[np.intp]
-    subjects: NDArray[np.intp]
+    subjects: NDArray[np.int64]
     limits: NDArray[np.float32]
-    conditions: NDArray[np.intp]
     left_over: NDArray[np.uint16]
     values: NDArray[np.float64]
 
@@ -53,24 +49,23 @@ class Forest:
         trees = [_Tree.of(part) for part in text.split("\nTree=")[1:]]
         if not any(tree.conditions for tree in trees) or not all(t.is_plain for t in trees):
             return None
-        asked = sorted({condition for tree in trees for condition in tree.conditions})
-        place = {condition: n for n, condition in enumerate(asked)}
-        features = sorted({feature for feature, _ in asked})
-        deepest = max(len(tree.conditions) for tree in trees)
-        conditions = np.zeros((deepest, len(trees)), dtype=np.intp)
-        left_over = np.full((deepest, len(trees), 1), _ALL, dtype=np.uint16)
-        values = np.zeros((len(trees), _LEAVES))
+        features = sorted({feature for tree in trees for feature, _ in tree.conditions})
+        place = {feature: n for n, feature in enumerate(features)}
+        shape = len(trees), max(len(tree.conditions) for tree in trees)
+        subjects = np.zeros(shape, dtype=np.int64)
+        limits = np.zeros(shape)
+        left_over = np.full(shape, _ALL, dtype=np.uint16)
+        values = np.zeros((len(trees), LEAVES))
         for n, tree in enumerate(trees):
             order, sets = tree.leaves()
             values[n, : len(order)] = [tree.values[leaf] for leaf in order]
-            for node, condition in enumerate(tree.conditions):
-                conditions[node, n] = place[condition]
-                left_over[node, n] = _ALL & ~sets[node]
+            for node, (feature, limit) in enumerate(tree.conditions):
+                subjects[n, node], limits[n, node] = place[feature], limit
+                left_over[n, node] = _ALL & ~sets[node]
         return Forest(
             np.array(features, dtype=np.intp),
-            np.searchsorted(features, [feature for feature, _ in asked]),
-            _not_above(np.array([[limit] for _, limit in asked])),
-            conditions,
+            subjects,
+            _not_above(limits),
             left_over,
             values.ravel(),
         )
@@ -84,32 +79,19 @@ class Forest:
             values: float32 [S, F, P], as of ``Features``.
         """
         statements, _, count = values.shape
-        asked = values.transpose(1, 0, 2)[self.features].reshape(len(self.features), -1)
+        rows = statements * count
+        blocks = -(-rows // LANES)
+        asked = np.zeros((len(self.features), blocks * LANES), dtype=np.float32)
+        asked[:, :rows] = values.transpose(1, 0, 2)[self.features].reshape(-1, rows)
         if np.isnan(asked).any():
             return None
-        total = np.empty(statements * count)
-        for start in range(0, len(total), _PART):
-            part = slice(start, start + _PART)
-            total[part] = self._sums(asked[:, part])
-        return total.reshape(statements, count)
-
-    def _sums(self, asked: NDArray[np.float32]) -> NDArray[np.float64]:
-        """[R] for [U, R]."""
-        holds = (asked[self.subjects] <= self.limits).view(np.uint8)
-        # All bits where a condition holds, else none.
-        sets = np.subtract(0, holds, dtype=np.uint16)
-        left = np.full((1, 1), _ALL, dtype=np.uint16)
-        for conditions, left_over in zip(self.conditions, self.left_over, strict=True):
-            kept = sets[conditions]
-            kept |= left_over
-            kept &= left
-            left = kept
-        leaves = _LOWEST.take(left) + np.arange(0, len(self.values), _LEAVES)[:, None]
-        found = self.values.take(leaves)
-        # By tree, as LightGBM does it: the sums are the same to the last bit.  NumPy would add a
-        # single column in pairs.
-        sums = found.sum(axis=0) if found.shape[1] > 1 else np.add.accumulate(found, axis=0)[-1]
-        return np.asarray(sums, dtype=np.float64)
+        # Tree by tree, as LightGBM does it: the sums are the same to the last bit.
+        sums = np.empty(blocks * LANES)
+        tables = self.subjects, self.limits, self.left_over, self.values, sums
+        places = [table.ctypes.data for table in tables]
+        if blocks:
+            walk()(asked.ctypes.data, asked.strides[0], blocks, *self.limits.shape, *places)
+        return sums[:rows].reshape(statements, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +125,7 @@ class _Tree:
                 )
             ),
             values,
-            len(values) <= _LEAVES and {*entries.get("decision_type", ())} <= {_NUMERICAL},
+            len(values) <= LEAVES and {*entries.get("decision_type", ())} <= {_NUMERICAL},
         )
 
     def leaves(self) -> tuple[list[int], dict[int, int]]:
@@ -172,14 +154,3 @@ def _not_above(limits: NDArray[np.float64]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         near = limits.astype(np.float32)
     return np.where(near > limits, np.nextafter(near, np.float32(-np.inf)), near)
-
-
-def _lowest_bits() -> NDArray[np.uint8]:
-    """The place of the lowest bit of every set."""
-    places = np.zeros(_ALL + 1, dtype=np.uint8)
-    for bit in range(_LEAVES):
-        places[1 << bit :: 1 << bit] = bit
-    return places
-
-
-_LOWEST: Final = _lowest_bits()

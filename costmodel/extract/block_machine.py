@@ -15,7 +15,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
+
+from costmodel.machine_code import machine_code
 
 LANES: Final = 64
 ROW_BYTES: Final = 8 * LANES
@@ -220,30 +222,7 @@ def _case(k: str, form: _Form) -> str:
 @cache
 def machine() -> Run:
     """The machine code, made once in a process for the processor that it runs on."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     cases = [_case(f"k{OPERATIONS[name]}", form) for name, form in _FORMS.items()]
-    module = llvm.parse_assembly("\n".join([_ENTRY, _rows(), *cases, _EXIT]))
-    target = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=0
-    )
-    engine = llvm.create_mcjit_compiler(module, target)
-    engine.finalize_object()
-    signature = ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-    )
-    function = signature(engine.get_function_address("run"))
-    return _Loaded(engine, function)
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """A function, and the engine that its code lives in."""
-
-    engine: Any
-    function: Callable[..., None]
-
-    def __call__(self, *arguments: int) -> None:
-        self.function(*arguments)
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    text = "\n".join([_ENTRY, _rows(), *cases, _EXIT])
+    return machine_code(text, "run", (pointer, number, pointer, pointer, number), optimised=False)

@@ -221,10 +221,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "CURVE_POINTS": "format of features",
         "_REVISION": "format of features",
     },
-    "costmodel/forest.py": {
-        "_LEAVES": "bits of the numbers that trees are walked with",
-        "_ALL": "bits of the numbers that trees are walked with",
-        "_PART": "rows that are worked on at a time",
+    "costmodel/forest.py": {"_ALL": "bits of the numbers that trees are walked with"},
+    "costmodel/forest_machine.py": {
+        "LANES": "rows that are worked on at a time",
+        "LEAVES": "bits of the numbers that trees are walked with",
     },
     "costmodel/gbdt.py": {"_SHORTEST_S": "keeps a logarithm finite"},
     "costmodel/gbdt_options.py": {"_LEAST": "range of an option"},
