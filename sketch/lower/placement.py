@@ -164,10 +164,8 @@ def place(
         domain = _domain(program, plan, placed)
         loops, walked = _loops(program, plan, domain, values)
         fixed = frozenset(loop.axis for loop in loops if loop.fixed)
-        coordinates = _coordinates(loops, domain.base)
-        placed[plan.id] = PlacedStage(
-            plan, loops, domain.outer, domain.base, walked, fixed, coordinates
-        )
+        where = _coordinates(loops, domain.base)
+        placed[plan.id] = PlacedStage(plan, loops, domain.outer, domain.base, walked, fixed, where)
     return Placement(
         program, {p.id: placed[p.id] for p in program.stages if p.id in placed}, values
     )

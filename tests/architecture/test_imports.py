@@ -20,7 +20,7 @@ ALLOWED = {
 HEAVY = {
     "cuda": ("codegen/cuda/", "codegen/gpu/"),
     "lightgbm": ("costmodel/",),
-    "llvmlite": ("codegen/", "costmodel/extract/block_machine.py"),
+    "llvmlite": ("codegen/", "costmodel/machine_code.py"),
     "onnx": (
         "autosched/onnx/importer/",
         "autosched/onnx/export.py",
