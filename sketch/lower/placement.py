@@ -306,9 +306,8 @@ def _tile_index(index: Expr, stage: PlacedStage) -> Affine | None:
             Binary("mod", Axis() as axis, Const(size)) as tile,
             Const(value),
         ):
-            if residues_of(stage.plan, stage.plan.axis(axis))[1] != value:
-                return None
-            known = index_affine(tile, stage) is not None
+            known = residues_of(stage.plan, stage.plan.axis(axis))[1] == value
+            known = known and index_affine(tile, stage) is not None
             return _quotient(stage, axis, op, int(value), int(size)) if known else None
     return None
 

@@ -9,6 +9,8 @@ computed in blocks of whole tiles, and every stage before them for one block at 
       for each tile: columns, results
 
 so that what lies between the stages is as large as a block and stays in a thread's own cache.
+Where tiles have so many channels that a cache holds few, they may also be computed ahead, for all
+blocks: then filters, which are read once for a block, are read less often.
 
 Where indices divide what is left of an axis in a tile, too (``h % 8 // 2``, ``h % 8 % 2``), as
 those of dilated convolutions do, the rests are walked around the tile: its loops are those of one.
@@ -23,24 +25,23 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from sketch.analysis.access import (
-    divisors,
-    needs_tiling,
-    reads_elementwise,
-    residues,
-    stage_loads,
-)
-from sketch.analysis.selecting import selecting_axes
+from sketch.analysis.access import divisors, residues
 from sketch.lang.expr import Axis
-from sketch.lang.rewrite import walk
-from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
+from sketch.rules.block_structure import (
+    block_host,
+    chosen_axes,
+    is_wide,
+    panel_trips,
+    part_axes,
+    product_behind,
+)
 from sketch.rules.packing import packing_choices
 from sketch.rules.patterns import is_output, lanes_for, vector_axis
 from sketch.rules.rule import State, Verdict
 from sketch.rules.tiling import Tiling, tiled_producer
 from sketch.schedule.loop import LoopId
-from sketch.schedule.program import Program, StagePlan, root_host, tensors_read, tile_of
+from sketch.schedule.program import StagePlan
 from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Annotate, ComputeAt, Factor, Reorder, Split
 
@@ -65,7 +66,7 @@ class ScheduleInBlocks:
         if op.reduce is not None or vector is None or vector in divisors(op):
             return Verdict.SKIP
         tiled = [axis for axis in divisors(op) if axis is not vector and axis in op.axes]
-        if not tiled and not _part_axes(state.program, op):
+        if not tiled and not part_axes(state.program, op):
             return Verdict.SKIP
         return Verdict.SKIP if product_behind(state, op) is None else Verdict.APPLY_AND_STOP
 
@@ -77,7 +78,7 @@ class ScheduleInBlocks:
         assert vector is not None and product is not None
         panel_axis = vector_axis(product.op)
         assert panel_axis is not None
-        parts = _part_axes(state.program, op)
+        parts = part_axes(state.program, op)
         outer: list[LoopId] = [stage.loop(vector)]
         block: list[LoopId] = []
         around: list[LoopId] = []
@@ -129,106 +130,36 @@ class ComputeInBlocks:
         consumers = state.program.consumers(stage.op)
         if stage.op.reduce is not None or len(consumers) != 1 or is_output(state.program, stage):
             return Verdict.SKIP
-        host = root_host(state.program, consumers[0])
-        if not _in_blocks(state.program, host) or host.id not in state.scheduled:
+        host = block_host(state.program, consumers[0])
+        if host is None or host.id not in state.scheduled:
             return Verdict.SKIP
         return Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        """One state; for the copy of a product one per way to pack."""
+        """One state, or two for wide tiles; for the copy of a product one per way to pack."""
         program, name = state.program, stage.id
         (consumer,) = program.consumers(stage.op)
-        host = root_host(program, consumer)
+        host = block_host(program, consumer)
+        assert host is not None
         block = [loop for loop in host.loops() if host.kinds.get(loop) is LoopKind.PARALLEL][-1]
         product = tiled_producer(state, stage)
         if product is not None:
             attached = state.then(ComputeAt(name, host.id, block))
-            plan, panel = attached.program.stage(name), _panel_trips(program, stage)
+            plan, panel = attached.program.stage(name), panel_trips(program, stage)
             # Panels outside: each is read once for a block, and stays in L1 for all of its tiles.
             tiling = Tiling(attached, plan, product, "SRS", True, nested=True, panel_trips=panel)
             tiled = tiling.apply()
             return (tiled,) if panel is None else packing_choices(tiled, product.id, tiling.panel())
         if consumer.op.reduce is not None:
+            chosen = chosen_axes(program, stage.op)
             attached = state.then(ComputeAt(name, host.id, block))
-            return (_straight(attached, name, chosen_axes(program, stage.op)),)
+            found = (_straight(attached, name, chosen),)
+            if not is_wide(stage.op, chosen, state.target):
+                return found
+            return (*found, _straight(state, name, chosen, parallel=True))
         loop = _last_loop(consumer)
         attached = state.then(ComputeAt(name, consumer.id, loop))
         return (_straight(attached, name, stage.op.axes),)
-
-
-def product_behind(state: State, op: Compute) -> StagePlan | None:
-    """The pending reduction with data reuse that ``op`` reads through spatial stages, vector by
-    vector; none of them is an output.
-    """
-    program = state.program
-    pending = [(op, tensor) for tensor in tensors_read(op)]
-    while pending:
-        reader, tensor = pending.pop()
-        plan = program.plan_of(tensor.op)
-        if plan is None or len(program.consumers(plan.op)) != 1 or is_output(program, plan):
-            continue
-        if not _same_vectors(reader, plan.op):
-            continue
-        if plan.op.reduce is None:
-            pending += [(plan.op, other) for other in tensors_read(plan.op)]
-        elif needs_tiling(plan.op) and plan.id not in state.scheduled:
-            return plan
-    return None
-
-
-def _part_axes(program: Program, op: Compute) -> frozenset[Axis]:
-    """The axes whose values select what a last stage computes of stages that it reads at places
-    that do not depend on them: the parts of a result that are made of the same products.
-    """
-    return frozenset() if program.consumers(op) else _selecting_parts(program, op)
-
-
-def _selecting_parts(program: Program, op: Compute) -> frozenset[Axis]:
-    """Those axes of a stage, or of what it reads element by element and may be computed in it."""
-    made = [load for load in stage_loads(op) if program.plan_of(load.tensor.op) is not None]
-    read = {node for load in made for index in load.indices for node in walk(index)}
-    found = {axis for axis in selecting_axes(op) if axis in op.axes and axis not in read}
-    for load in made:
-        producer = load.tensor.op
-        if isinstance(producer, Compute) and reads_elementwise(op, producer):
-            theirs = _selecting_parts(program, producer)
-            found |= {a for a, b in zip(op.axes, producer.axes, strict=True) if b in theirs}
-    return frozenset(found)
-
-
-def _same_vectors(reader: Compute, producer: Compute) -> bool:
-    """Whether a stage reads of another just the elements at its own place of the vector axis."""
-    mine, theirs = vector_axis(reader), vector_axis(producer)
-    if mine is None or theirs is None:
-        return False
-    place = [axis is theirs for axis in producer.axes].index(True)
-    loads = [load for load in stage_loads(reader) if load.tensor.op is producer]
-    return all(load.indices[place] is mine for load in loads)
-
-
-def _panel_trips(program: Program, stage: StagePlan) -> Factor | None:
-    """Vectors in the panels that the blocks around ``stage`` are made of; None where its vectors
-    are not those of the blocks.
-    """
-    plan = stage
-    while True:
-        (consumer,) = program.consumers(plan.op)
-        if not _same_vectors(consumer.op, plan.op):
-            return None
-        plan = consumer
-        if plan.attach is None:
-            break
-    vector = vector_axis(plan.op)
-    assert vector is not None
-    return plan.splits[plan.axis(vector)][1]
-
-
-def _in_blocks(program: Program, host: StagePlan) -> bool:
-    """Whether loops of a stage walk tiles by whose size its indices divide, or its parts."""
-    vector = vector_axis(host.op)  # an index may divide it by the lanes, which is no block
-    if _part_axes(program, host.op):
-        return True
-    return any(tile_of(host, n)[0] > 0 for n, axis in enumerate(host.op.axes) if axis is not vector)
 
 
 def _last_loop(plan: StagePlan) -> LoopId:
@@ -241,8 +172,12 @@ def _last_loop(plan: StagePlan) -> LoopId:
     return around[-1]
 
 
-def _straight(state: State, name: StageId, unrolled: Collection[Axis]) -> State:
-    """Vectors along the last axis; the loops of the axes ``unrolled`` written out around them."""
+def _straight(
+    state: State, name: StageId, unrolled: Collection[Axis], parallel: bool = False
+) -> State:
+    """Vectors along the last axis; the loops of the axes ``unrolled`` written out around them, the
+    others in ``parallel`` or not.
+    """
     stage = state.program.stage(name)
     vector = vector_axis(stage.op)
     assert vector is not None
@@ -253,20 +188,7 @@ def _straight(state: State, name: StageId, unrolled: Collection[Axis]) -> State:
     return state.then(
         Split(name, stage.axis(vector), (lanes,)),
         Reorder(name, (*around, *outside, *inside, lane)),
+        *(Annotate(name, x, LoopKind.PARALLEL.value) for x in (*around, *outside) if parallel),
         *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in inside),
         Annotate(name, lane, LoopKind.VECTORIZED.value),
     ).done([name])
-
-
-def chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
-    """The axes whose values select what a stage computes, or what a stage that it reads does."""
-    found = set(selecting_axes(op).intersection(op.axes))
-    for load in stage_loads(op):
-        producer = program.plan_of(load.tensor.op)
-        if producer is None or producer.op.reduce is not None:
-            continue
-        theirs = chosen_axes(program, producer.op)
-        for axis, index in zip(producer.op.axes, load.indices, strict=True):
-            if axis in theirs and isinstance(index, Axis):
-                found.add(index)
-    return frozenset(found)

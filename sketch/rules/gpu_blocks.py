@@ -24,7 +24,7 @@ from sketch.analysis.access import divisors
 from sketch.lang.expr import Axis, Load
 from sketch.lower.placement import place
 from sketch.nest.loopnest import LoopKind
-from sketch.rules.blocks import chosen_axes, product_behind
+from sketch.rules.block_structure import chosen_axes, product_behind
 from sketch.rules.gpu_reuse import shares_operands
 from sketch.rules.gpu_tiling import INNER, in_shared_tiles
 from sketch.rules.patterns import is_output, vector_axis

@@ -284,6 +284,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "sketch/population/smaller.py": {"_ROUNDS": "how long feasible rows are looked for"},
     "sketch/population/tape.py": {"_NEUTRAL": "arithmetic"},
+    "sketch/rules/block_structure.py": {"_LEAST_TILES": "search: what is worth a block"},
     "sketch/rules/chains.py": {"_LEAST_ROWS": "search: worth blocks", "_TOGETHER": "search: rows"},
     "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
     "sketch/rules/generate.py": {

@@ -201,6 +201,22 @@ def test_blocks_of_dilated_windows_hold_all_that_lies_between() -> None:
             assert [f for f in relu.splits[axis] if isinstance(f, int)] == [4, 2]
 
 
+def test_wide_tiles_may_be_computed_ahead() -> None:
+    """A cache of 64 KB holds two tiles of 256 channels: then the image's may be an array, too."""
+    target = replace(host_target(2), l2_bytes=64 * 1024)
+    dag = with_tail(conv2d(images(9, 9, 256), filters(256, 32), 1, 1, name="y"))
+    other, inputs = transformed(dag, "winograd-6"), inputs_of(dag, 0)
+    ((name, expected),) = interpret(dag, inputs).items()
+    found = [
+        [plan.op.name for plan in sketch.program.stages if plan.attach is None]
+        for sketch in generate(other, target)
+    ]
+    assert found == [["relu"], ["y.tiles", "relu"]]
+    for choice in range(len(found)):
+        result = random_run(other, inputs, target, choice, seed=choice)[name]
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
 def same_results(dag: ComputeDAG, algorithm: str) -> None:
     """A program and a variant of it, interpreted and compiled by every sketch."""
     other = variants_of(dag, sketch_backend(SMALL).algorithms)[algorithm]
