@@ -241,9 +241,10 @@ def test_what_is_no_number_stays_in_its_row(precision: Precision, number: float)
 @pytest.mark.skipif(not HAS_UNIT, reason="this CPU multiplies no bfloat16")
 def test_tuned_and_compiled(tmp_path) -> None:
     log = tmp_path / "log.jsonl"
-    with pytest.warns(AutoschedWarning, match="in bfloat16"):
-        tuning = asd.tune(two_layers(), HERE, trials=2, log=log, quiet=True, precision="bf16")
     data = {"data": np.random.default_rng(2).standard_normal((4, 32)).astype(np.float32)}
+    given = PrecisionOptions("bf16", data)
+    with pytest.warns(AutoschedWarning, match="in bfloat16; .* on those given"):
+        tuning = asd.tune(two_layers(), HERE, trials=2, log=log, quiet=True, precision=given)
     exact = asd.compile(two_layers(), HERE, effort="none").run(data)["out"]
     found = tuning.compile().run(data)["out"]
     assert 0 < np.abs(found - exact).max() < 0.02 * np.abs(exact).max()
