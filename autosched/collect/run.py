@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sketch.target.target import Target
 
 MEASURE: Final = MeasureOptions(
-    check="none", samples=7, burst_s=0.06, build_timeout_s=10.0, run_timeout_s=5.0
+    check="none", samples=7, burst_s=0.06, build_timeout_s=10.0, run_timeout_s=5.0, inputs="aligned"
 )
 """Many programs, measured well enough to be ranked."""
 

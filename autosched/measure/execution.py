@@ -24,9 +24,21 @@ Array = NDArray[Any]
 
 def aligned_empty(shape: Sequence[int], dtype: str, alignment: int = BUFFER_ALIGNMENT) -> Array:
     """An uninitialised C-contiguous array whose data starts at a multiple of ``alignment``."""
+    return _empty_behind(0, shape, dtype, alignment)
+
+
+def array_empty(shape: Sequence[int], dtype: str) -> Array:
+    """As ``aligned_empty``, but where a large array of NumPy's starts: two words, which the C
+    library keeps in front of it, behind the start of a page.
+    """
+    header = 2 * ctypes.sizeof(ctypes.c_size_t)
+    return _empty_behind(header, shape, dtype, BUFFER_ALIGNMENT)
+
+
+def _empty_behind(header: int, shape: Sequence[int], dtype: str, alignment: int) -> Array:
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    block = np.empty(size + alignment, dtype=np.uint8)
-    start = -block.ctypes.data % alignment
+    block = np.empty(header + size + alignment, dtype=np.uint8)
+    start = header + -block.ctypes.data % alignment
     return block[start : start + size].view(dtype).reshape(shape)
 
 

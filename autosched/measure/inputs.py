@@ -113,7 +113,7 @@ def normal_inputs(
             if deviation
             else _draw(tensor, count, rng, scales, limits)
         )
-        fixed = not deviation or _is_constant(tensor)
+        fixed = not deviation or is_constant(tensor)
         if fixed:
             _repeat(drawn, array.reshape(-1))
         inputs[tensor.name] = NormalInput(array, drawn, 0.0 if fixed else deviation)
@@ -147,7 +147,7 @@ def _scales(dag: ComputeDAG) -> dict[str, float]:
         terms = math.prod(axis.extent for axis in op.reduce_axes)
         factors = [t for t in reads(op) if isinstance(t.op, Placeholder) and is_float(t.dtype)]
         if terms > 9 and len(factors) > 1:
-            scaled = next((t for t in factors if _is_constant(t)), factors[-1])
+            scaled = next((t for t in factors if is_constant(t)), factors[-1])
             scale = 3.0 / math.sqrt(terms)
             scales[scaled.name] = min(scale, scales.get(scaled.name, 1.0))
     return scales
@@ -177,7 +177,8 @@ def _half(tensor: Tensor, dimension: int | None) -> tuple[slice, ...]:
     return (*before, slice(-(-tensor.given_shape[dimension] // 2), None))
 
 
-def _is_constant(tensor: Tensor) -> bool:
+def is_constant(tensor: Tensor) -> bool:
+    """Whether a tensor is a placeholder whose array never changes."""
     return isinstance(tensor.op, Placeholder) and tensor.op.constant
 
 

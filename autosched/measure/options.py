@@ -14,6 +14,10 @@ CheckPolicy = Literal["best", "all", "none"]
 
 CHECKS: Final = ("best", "all", "none")
 
+InputPlaces = Literal["arrays", "aligned"]
+
+INPUT_PLACES: Final = ("arrays", "aligned")
+
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
@@ -46,6 +50,9 @@ class MeasureOptions:
         reference_timeout_s: limit for the oracle of one task.
         recycle_after: the timing process is replaced after so many kernels (memory of the JIT).
         seed: of the inputs.
+        inputs: where inputs lie: "arrays", where NumPy puts arrays, so that vectors may be across
+            two lines of the cache, or "aligned".  None: of a network aligned, as its memory is; of
+            a task of its own as arrays, since it is called with such.
         denormals: what becomes of denormal numbers while a CPU runs candidates, as in ``compile``:
             "flush" or "keep".  Random inputs have none, so that records of one serve the other.
     """
@@ -70,12 +77,15 @@ class MeasureOptions:
     reference_timeout_s: float = 120.0
     recycle_after: int = 2000
     seed: int = 0
+    inputs: InputPlaces | None = None
     denormals: Denormals = "flush"
 
     def __post_init__(self) -> None:
         check_kinds(self)
         check_choice("cache state", self.state, CACHE_STATES)
         check_choice("check", self.check, CHECKS)
+        if self.inputs is not None:
+            check_choice("places of inputs", self.inputs, INPUT_PLACES)
         check_choice("denormals", self.denormals, DENORMALS)
         for name in ("samples", "few_samples", "recycle_after"):
             check_number(name, getattr(self, name), 1, math.inf)

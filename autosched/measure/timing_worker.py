@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from autosched.measure.bench import Bench
 from autosched.measure.builder import failure
-from autosched.measure.inputs import random_inputs
+from autosched.measure.execution import aligned_copy, array_empty
+from autosched.measure.inputs import is_constant, random_inputs
 from autosched.measure.messages import ComingCandidate, TimingRequest
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
@@ -72,6 +73,9 @@ class TimingWorker:
         self._tasks.clear()
         task_dag = pickle.loads(dag)
         inputs = random_inputs(task_dag, self._options.seed)
+        if self._options.inputs != "aligned":
+            given = [tensor.name for tensor in task_dag.inputs if not is_constant(tensor)]
+            inputs |= {name: aligned_copy(inputs[name], array_empty) for name in given}
         oracle = reference if isinstance(reference, Failure) else pickle.loads(reference)
         self._tasks[key] = TaskMemory(task_dag, inputs, oracle)
 

@@ -148,7 +148,11 @@ def tune_networks(networks: Sequence[Network], target: Target, job: TuneJob) -> 
         tasks=tasks,
         usage=usage,
         options=job.options.unless_limited(budget=DEFAULT_BUDGET),
-        measure=replace(measure, cache_state=measure.cache_state or state),
+        measure=replace(
+            measure,
+            cache_state=measure.cache_state or state,
+            inputs=measure.inputs or "aligned",
+        ),
     )
     rows = [{t.key: n for t, n in zip(tasks, row, strict=True)} for row in usage]
     return _session(networks, target, run_job(job), rows, job)
