@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.values import SsaValue, type_text
 from sketch.nest.loopnest import Buffer
@@ -14,7 +16,7 @@ class Carried:
     name is known in the body all the same, and where something reads it there, the phi stays.
     """
 
-    def __init__(self, evaluator: ExpressionEmitter, written: set[Buffer]) -> None:
+    def __init__(self, evaluator: ExpressionEmitter, written: AbstractSet[Buffer]) -> None:
         """At the start of the header; ``written``: buffers that the body stores to."""
         self._evaluator, writer = evaluator, evaluator.writer
         self._phis = writer.part()

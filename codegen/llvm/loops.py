@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from codegen.llvm.carried import Carried
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
@@ -286,7 +287,7 @@ class Loops:
         last: str,
         stride: int,
         known: tuple[int, int],
-        written: set[Buffer],
+        written: AbstractSet[Buffer],
         emit_body: Callable[[], None],
     ) -> None:
         """``for var = first; var < last; var += stride`` with at least one trip.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, is_dynamic
-from sketch.nest.loopnest import Affine, Buffer, Loop, LoopKind, LoopVar, Store
-from sketch.nest.walk import accesses, stores, walk
+from sketch.nest.loopnest import Affine, Branch, Buffer, Loop, LoopKind, LoopVar, Node, Store
+from sketch.nest.walk import accesses, stores
 
 
 def register_cells(
@@ -76,6 +77,15 @@ def _disjoint(cells: dict[int, int]) -> bool:
     return True
 
 
-def written_buffers(body: Nodes) -> set[Buffer]:
+def written_buffers(body: Nodes) -> frozenset[Buffer]:
     """Buffers that ``body`` stores to."""
-    return {target for node in walk(body) if type(node) is Store for target in node.targets}
+    return frozenset[Buffer]().union(*[_written(node) for node in body])
+
+
+@lru_cache(maxsize=1024)  # of every loop, and so of what is inside again
+def _written(node: Node) -> frozenset[Buffer]:
+    if isinstance(node, Store):
+        return frozenset(node.targets)
+    if isinstance(node, Branch):
+        return frozenset[Buffer]().union(*[written_buffers(case.body) for case in node.cases])
+    return written_buffers(node.body)

@@ -238,11 +238,11 @@ class LoopScope:
         if not terms:
             return base
         var, coefficient = terms[-1]
-        rest = self._pointer(buffer, base, terms[:-1])
-        offset = self._term(var, coefficient)
-        return self.hoist(
-            self.dynamic[var].level, (buffer, terms), f"getelementptr i8, ptr {rest}, i64 {offset}"
-        )
+        rest, known = self._pointer(buffer, base, terms[:-1]), self.dynamic[var]
+        step = f"[{coefficient} x i8], ptr {rest}, i64 {known.ref}"
+        if coefficient < 0:
+            step = f"i8, ptr {rest}, i64 {self._term(var, coefficient)}"
+        return self.hoist(known.level, (buffer, terms), f"getelementptr {step}")
 
     def in_range(self, terms: Terms, const: int, low: int, high: int) -> str:
         """An i1: ``low <= sum < high``.

@@ -47,7 +47,7 @@ def _fuse(nodes: Nodes) -> Nodes:
 
 def _fuse_node(node: Node) -> Node:
     node = map_body(node, _fuse)
-    if not isinstance(node, Loop) or not _is_serial_reduce(replace(node, clip=())):
+    if not isinstance(node, Loop) or not _is_reduce(node):
         return node
     inner = node.body[0]
     if len(node.body) == 1 and isinstance(inner, Loop) and _is_serial_reduce(inner):
@@ -57,8 +57,12 @@ def _fuse_node(node: Node) -> Node:
     return node
 
 
+def _is_reduce(loop: Loop) -> bool:
+    return loop.kind is LoopKind.SERIAL and loop.axis_kind == "reduce"
+
+
 def _is_serial_reduce(loop: Loop) -> bool:
-    return loop.kind is LoopKind.SERIAL and loop.axis_kind == "reduce" and not loop.clip
+    return _is_reduce(loop) and not loop.clip
 
 
 def _fused(outer: Loop, inner: Loop) -> Loop | None:

@@ -255,9 +255,12 @@ def _inner_ranges(node: Node) -> Ranges:
 
 def _undecided(nodes: Nodes, outer: Outers) -> list[Predicate]:
     """Predicates that are not the same for all instances of a statement."""
-    ranges = {v: r for node in nodes for v, r in _ranges(node, outer).items()}
+    ranges: dict[LoopVar, tuple[int, int]] = {}  # most statements have no predicates
     found: list[Predicate] = []
     for store, loops in stores(nodes):
+        if not store.predicates:
+            continue
+        ranges = ranges or {v: r for node in nodes for v, r in _ranges(node, outer).items()}
         static = {loop.var for loop in loops if not is_dynamic(loop)}
         for predicate in store.predicates:
             depends = variables(predicate.index) & static

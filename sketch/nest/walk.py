@@ -36,17 +36,11 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
     while pending:
         node = pending.pop()
         yield node
-        for body in reversed(bodies(node)):
-            pending.extend(reversed(body))
-
-
-def bodies(node: Node) -> tuple[tuple[Node, ...], ...]:
-    """What a node contains: the body of a loop or an allocation, those of a branch's cases."""
-    if isinstance(node, Store):
-        return ()
-    if isinstance(node, Branch):
-        return tuple([case.body for case in node.cases])
-    return (node.body,)
+        if isinstance(node, (Loop, Allocate)):
+            pending += node.body[::-1]
+        elif isinstance(node, Branch):
+            for case in reversed(node.cases):
+                pending += case.body[::-1]
 
 
 def stores_within(
@@ -59,15 +53,26 @@ def stores_within(
         context: what is known around ``nodes``.
         enter: what is known inside a node, from what is known around it; asked once per node.
     """
-    pending = [(node, context) for node in reversed(nodes)]
-    while pending:
-        node, known = pending.pop()
+    found: list[tuple[Store, Context]] = []
+    _collect(nodes, context, enter, found)
+    return iter(found)
+
+
+def _collect(
+    nodes: Sequence[Node],
+    context: Context,
+    enter: Callable[[Context, Loop | Allocate], Context],
+    found: list[tuple[Store, Context]],
+) -> None:
+    """Append to ``found``: a generator inside each other would take twice the time."""
+    for node in nodes:
         if isinstance(node, Store):
-            yield node, known
-            continue
-        inner = known if isinstance(node, Branch) else enter(known, node)
-        for body in reversed(bodies(node)):
-            pending.extend([(inside, inner) for inside in reversed(body)])
+            found.append((node, context))
+        elif isinstance(node, Branch):
+            for case in node.cases:
+                _collect(case.body, context, enter, found)
+        else:
+            _collect(node.body, enter(context, node), enter, found)
 
 
 def stores(nodes: Sequence[Node]) -> Iterator[tuple[Store, tuple[Loop, ...]]]:
