@@ -259,7 +259,8 @@ class ExpressionEmitter:
             access.epoch = self.memory.epoch
         value = access.known.get(offset)
         if value is None:
-            value = access.known[offset] = self._load_memory(buffer, indices)
+            form = self.scope.resolve(access.plan.index, size_of(buffer.dtype))
+            value = access.known[offset] = self.memory.load(buffer, form, None, ALWAYS)
         return value
 
     def _load_memory(self, buffer: Buffer, indices: tuple[Index, ...]) -> SsaValue:

@@ -26,24 +26,30 @@ def register_cells(
         static: variables with one known value.
         limit: most cells.
     """
-    cells: dict[int, int] = {}
+    places: set[_Place] = set()  # most copies of a statement have the same cells
     for store, loops in stores(body):
         for target, indices in accesses(store):
             if target is not buffer:
                 continue
             form, quasi = flatten(buffer, indices)
-            if quasi or not _add_cells(cells, form, loops, static, limit):
+            place = None if quasi else _place_of(form, loops, static)
+            if place is None:
                 return None
-    return cells if _disjoint(cells) else None
+            places.add(place)
+    cells: dict[int, int] = {}
+    for base, lanes, steps in places:
+        for parts in product(*steps):
+            if cells.setdefault(base + sum(parts), lanes) != lanes or len(cells) > limit:
+                return None
+    return dict(sorted(cells.items())) if _disjoint(cells) else None
 
 
-def _add_cells(
-    cells: dict[int, int],
-    form: Affine,
-    loops: tuple[Loop, ...],
-    static: dict[LoopVar, int],
-    limit: int,
-) -> bool:
+_Place = tuple[int, int, tuple[range, ...]]
+"""Cells of an access: the first one, lanes of each, and steps between them."""
+
+
+def _place_of(form: Affine, loops: tuple[Loop, ...], static: dict[LoopVar, int]) -> _Place | None:
+    """None where it is not known at compile time."""
     known = {loop.var: loop for loop in loops}
     base, lanes = form.const, 0
     steps: list[range] = []
@@ -53,19 +59,15 @@ def _add_cells(
             continue
         loop = known.get(var)
         if loop is None or is_dynamic(loop) or loop.kind is LoopKind.TENSOR:
-            return False
+            return None
         step = coefficient * int(loop.stride)
         if loop.kind is LoopKind.VECTORIZED:
             if step != 1:
-                return False
+                return None
             lanes = int(loop.extent)
         else:
             steps.append(range(0, step * int(loop.extent), step))
-    for parts in product(*steps):
-        offset = base + sum(parts)
-        if cells.setdefault(offset, lanes) != lanes or len(cells) > limit:
-            return False
-    return True
+    return base, lanes, tuple(steps)
 
 
 def _disjoint(cells: dict[int, int]) -> bool:

@@ -108,7 +108,7 @@ class UnrolledCopies:
             statement.literal = evaluator.cells[cell]
             return
         if len(reads) == 2:
-            lhs, rhs = [evaluator.load_at(*read) for read in reads]
+            lhs, rhs = evaluator.load_at(*reads[0]), evaluator.load_at(*reads[1])
             new = statements.plus_product(evaluator.cells[cell], lhs, rhs)
         else:
             new = evaluator.load_at(*reads[0])
