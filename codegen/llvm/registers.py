@@ -7,8 +7,8 @@ from itertools import product
 
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, is_dynamic
-from sketch.nest.loopnest import Affine, Branch, Buffer, Loop, LoopKind, LoopVar, Node, Store
-from sketch.nest.walk import accesses, stores
+from sketch.nest.loopnest import Affine, Buffer, Loop, LoopKind, LoopVar, Node, Store
+from sketch.nest.walk import accesses, bodies, stores
 
 
 def register_cells(
@@ -88,6 +88,4 @@ def written_buffers(body: Nodes) -> frozenset[Buffer]:
 def _written(node: Node) -> frozenset[Buffer]:
     if isinstance(node, Store):
         return frozenset(node.targets)
-    if isinstance(node, Branch):
-        return frozenset[Buffer]().union(*[written_buffers(case.body) for case in node.cases])
-    return written_buffers(node.body)
+    return frozenset[Buffer]().union(*[written_buffers(body) for body in bodies(node)])

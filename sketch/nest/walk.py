@@ -43,6 +43,15 @@ def walk(nodes: Sequence[Node]) -> Iterator[Node]:
                 pending += case.body[::-1]
 
 
+def bodies(node: Node) -> tuple[tuple[Node, ...], ...]:
+    """What a node contains: the body of a loop or an allocation, those of a branch's cases."""
+    if isinstance(node, Store):
+        return ()
+    if isinstance(node, Branch):
+        return tuple([case.body for case in node.cases])
+    return (node.body,)
+
+
 def stores_within(
     nodes: Sequence[Node], context: Context, enter: Callable[[Context, Loop | Allocate], Context]
 ) -> Iterator[tuple[Store, Context]]:
