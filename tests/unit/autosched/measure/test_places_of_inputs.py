@@ -15,10 +15,18 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure
 from autosched.measure.timing_worker import TimingWorker
 from autosched.system.errors import OptionError
+from autosched.task import Task
+from autosched.tuning.job import TuneJob
+from autosched.tuning.networks import tune_networks
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.run import run_job
+from autosched.zoo import build
 from codegen.kernel import BUFFER_ALIGNMENT
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
 from sketch.operators.matmul import matmul
+from sketch.target.target import Target
+from tests.support.targets import AVX512
 
 DAG = ComputeDAG(
     [matmul(placeholder((1024, 512), name="A"), placeholder((512, 8), name="B", constant=True))]
@@ -64,3 +72,29 @@ def test_inputs_of_networks_are_aligned() -> None:
 def test_other_places_are_refused() -> None:
     with pytest.raises(OptionError, match="places of inputs"):
         MeasureOptions(inputs="pages")
+
+
+class Started(Exception):
+    """A runner would measure now."""
+
+
+@pytest.mark.parametrize(
+    ("given", "alone", "in_network"),
+    [(None, None, "aligned"), ("arrays", "arrays", "arrays"), ("aligned", "aligned", "aligned")],
+)
+def test_who_calls_a_task_says_where_its_inputs_are(
+    given: str | None, alone: str | None, in_network: str
+) -> None:
+    seen: list[str | None] = []
+
+    def start(target: Target, measure: MeasureOptions) -> object:
+        seen.append(measure.inputs)
+        raise Started
+
+    measure = replace(OPTIONS, inputs=given)
+    job = TuneJob((), options=TuneOptions(trials=1), measure=measure, start_runner=start)
+    with pytest.raises(Started):
+        run_job(replace(job, tasks=(Task(DAG, AVX512, "t"),)))
+    with pytest.raises(Started):
+        tune_networks([build("mlp", image=4)], AVX512, job)
+    assert seen == [alone, in_network]
