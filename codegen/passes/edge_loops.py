@@ -139,4 +139,6 @@ def reroll(node: Node, wanted: AbstractSet[LoopVar] = frozenset(), longest: int 
             node = replace(node, kind=LoopKind.UNROLLED)
         elif node.var not in wanted and node.kind is LoopKind.UNROLLED:
             node = replace(node, kind=LoopKind.SERIAL)
-    return map_body(node, lambda body: tuple(reroll(child, wanted, longest) for child in body))
+    return map_body(
+        node, lambda body: reused([reroll(child, wanted, longest) for child in body], body)
+    )

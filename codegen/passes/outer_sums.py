@@ -129,8 +129,8 @@ def _with_form(node: Node, change: Callable[[Affine], Affine]) -> Node:
     if isinstance(node, Store):
         changed = tuple(replace(p, index=change(p.index)) for p in node.predicates)
         return node if changed == node.predicates else replace(node, predicates=changed)
-    if isinstance(node, Branch):
-        node = replace(node, index=change(node.index))
+    if isinstance(node, Branch) and (index := change(node.index)) is not node.index:
+        node = replace(node, index=index)
     if isinstance(node, Loop) and node.clip:
         node = replace(node, clip=tuple(replace(p, index=change(p.index)) for p in node.clip))
     return map_body(node, lambda body: _with_forms(body, change))

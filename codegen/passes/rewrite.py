@@ -229,11 +229,12 @@ def without_predicates(nodes: Nodes, dropped: Container[Predicate]) -> Nodes:
     new: list[Node] = []
     for node in nodes:
         if isinstance(node, Store):
-            kept = tuple(p for p in node.predicates if p not in dropped)
-            new.append(replace(node, predicates=kept))
+            kept = tuple([p for p in node.predicates if p not in dropped])
+            same = len(kept) == len(node.predicates)
+            new.append(node if same else replace(node, predicates=kept))
         else:
             new.append(map_body(node, lambda body: without_predicates(body, dropped)))
-    return tuple(new)
+    return reused(new, nodes)
 
 
 def instructions(nodes: Nodes) -> int:
