@@ -14,6 +14,7 @@ from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.equal_nodes import merge_equal_nodes
 from autosched.graph.passes.integer_products import integer_products
 from autosched.graph.passes.joined_operands import read_joined_operands
+from autosched.graph.passes.joined_products import join_products
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.narrow_weights import narrow_weights
@@ -57,6 +58,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     fold_transposes,
     fold_constants,
     remove_dead_code,
+    join_products,
     read_joined_operands,
     split_concats,
 )
