@@ -153,7 +153,7 @@ def test_both_products_of_attention_are_layers_in_one_kernel() -> None:
     """Units are for bfloat16 alone: other types stay as they are."""
     graph = attention()
     names = [node.name for node in half_float_layers(graph, "bfloat16")]
-    assert {"scores", "mixed"} <= set(names) and len(names) == 6
+    assert {"scores", "mixed"} <= set(names) and len(names) == 4
     assert not {"scores", "mixed"} & {n.name for n in half_float_layers(graph, "float16")}
     network = Network("attention", graph, ReducedLayers("bf16", frozenset(names)))
     tasks = [call.dag for call in extract(network, chains=True).subgraphs]
