@@ -98,6 +98,7 @@ campaign: $(DEV_STAMP)
 # bfloat16 needs a CPU that has it: on others that part says so, and the rest goes on.
 bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json
+	@$(BIN)/python -m benchmarks.layers --json benchmarks/results/layers.json
 	@$(BIN)/python -m benchmarks.attention --json benchmarks/results/attention.json
 	@$(BIN)/python -m benchmarks.int8 --json benchmarks/results/int8.json
 	@$(BIN)/python -m benchmarks.narrow_weights --json benchmarks/results/narrow_weights.json

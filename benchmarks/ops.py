@@ -14,6 +14,8 @@ from benchmarks.operator_rows import Bar, Case, run
 from benchmarks.workloads import CONVOLUTIONS, MATMULS, UNKNOWN_OPERATORS, Conv, Matmul
 
 _CONV_BAR: Final = Bar((("onednn", 0.9),))
+_CONV3X3_BAR: Final = Bar((("onednn", 2.0),))  # over all algorithms
+_TAPS: Final = 3
 _CONSTANT_BAR: Final = Bar((("openvino", 1.0),), peak_share=0.88)
 _INPUTS_BAR: Final = Bar((("openvino", 0.95),))
 
@@ -21,7 +23,8 @@ _INPUTS_BAR: Final = Bar((("openvino", 0.95),))
 def _case(workload: Matmul | Conv, renamed: bool = False) -> Case:
     match workload:
         case Conv():
-            return Case(workload, _CONV_BAR, renamed)
+            bar = _CONV3X3_BAR if workload.kernel == _TAPS else _CONV_BAR
+            return Case(workload, bar, renamed)
         case Matmul(constant_b=True):
             return Case(workload, _CONSTANT_BAR, renamed)
         case Matmul():

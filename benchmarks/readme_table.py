@@ -171,10 +171,12 @@ def _campaign(rows: Sequence[Json]) -> str:
 _TABLES = (
     ("networks", "Networks, float32", comparison_table),
     ("no_log", "The same networks without any tuning, float32", untuned_table),
+    ("wild", "Networks of torchvision and transformers, float32", comparison_table),
     ("quantised", "Quantised networks (QDQ files of onnxruntime's quantiser)", comparison_table),
     ("bf16", "Networks in bfloat16", comparison_table),
     ("narrow_weights", "One token of GPT-2 with weights of 4 bits", comparison_table),
     ("ops", "Single operators, float32", comparison_table),
+    ("layers", "Layers of few channels, or limited by memory, float32", comparison_table),
 )
 
 
