@@ -20,6 +20,8 @@ from costmodel.forest_machine import LANES, LEAVES, walk
 _ALL: Final = (1 << LEAVES) - 1
 # LightGBM's code of a node that compares numbers and knows of no missing ones.
 _NUMERICAL: Final = "2"
+# LightGBM's ``kZeroThreshold``: it takes a number that is not larger, either way, for 0.
+_ZERO: Final = np.float32(1e-35)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +46,15 @@ class Forest:
     def of(text: str) -> Forest | None:
         """The trees of a model in LightGBM's format.
 
-        None where they have more than 16 leaves each, other than numerical conditions, or none.
+        None where they have more than 16 leaves each, other than numerical conditions, or none;
+        where leaves are linear functions, or a score is not the sum of all trees.
         """
-        trees = [_Tree.of(part) for part in text.split("\nTree=")[1:]]
+        head, *parts = text.split("\nTree=")
+        trees = [_Tree.of(part) for part in parts]
         if not any(tree.conditions for tree in trees) or not all(t.is_plain for t in trees):
+            return None
+        lines = head.splitlines()
+        if "average_output" in lines or {"num_tree_per_iteration=1"}.isdisjoint(lines):
             return None
         features = sorted({feature for tree in trees for feature, _ in tree.conditions})
         place = {feature: n for n, feature in enumerate(features)}
@@ -82,7 +89,7 @@ class Forest:
         rows = statements * count
         blocks = -(-rows // LANES)
         asked = np.zeros((len(self.features), blocks * LANES), dtype=np.float32)
-        asked[:, :rows] = values.transpose(1, 0, 2)[self.features].reshape(-1, rows)
+        asked[:, :rows] = values.transpose(1, 0, 2)[self.features].reshape(len(asked), rows)
         if np.isnan(asked).any():
             return None
         # Tree by tree, as LightGBM does it: the sums are the same to the last bit.
@@ -102,7 +109,8 @@ class _Tree:
         conditions: (feature, limit) of each node; the root is the first.
         children: (left, right) of each node.
         values: of the leaves.
-        is_plain: at most 16 leaves, and conditions on numbers that are never missing.
+        is_plain: at most 16 leaves, which are numbers, and conditions on numbers that are never
+            missing.
     """
 
     conditions: tuple[tuple[int, float], ...]
@@ -117,6 +125,7 @@ class _Tree:
         entries = {name: value.split() for name, _, value in lines if value}
         limits = map(float, entries.get("threshold", ()))
         values = tuple(map(float, entries["leaf_value"]))
+        plain = len(values) <= LEAVES and "leaf_const" not in entries  # which functions have
         return _Tree(
             tuple(zip(_integers(entries, "split_feature"), limits, strict=True)),
             tuple(
@@ -125,7 +134,7 @@ class _Tree:
                 )
             ),
             values,
-            len(values) <= LEAVES and {*entries.get("decision_type", ())} <= {_NUMERICAL},
+            plain and {*entries.get("decision_type", ())} <= {_NUMERICAL},
         )
 
     def leaves(self) -> tuple[list[int], dict[int, int]]:
@@ -150,7 +159,12 @@ def _integers(entries: Mapping[str, Sequence[str]], name: str) -> list[int]:
 
 
 def _not_above(limits: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The largest float32 that is not above each limit: the same float32 values are below it."""
+    """The largest float32 that is not above each limit: the same float32 values are below it.
+
+    What counts as 0 is below a limit if 0 is.
+    """
     with np.errstate(over="ignore"):
         near = limits.astype(np.float32)
-    return np.where(near > limits, np.nextafter(near, np.float32(-np.inf)), near)
+    found = np.where(near > limits, np.nextafter(near, np.float32(-np.inf)), near)
+    around = np.where(limits < 0, np.nextafter(-_ZERO, np.float32(-np.inf)), _ZERO)
+    return np.where(np.abs(limits) <= _ZERO, around, found)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import lightgbm
 
 _DRAFT = FEATURE_INDEX["draft_seconds"]
-UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError, RecursionError)
+UNREADABLE: Final = (OSError, ValueError, LookupError, TypeError, RecursionError)
 _SHORTEST_S = 1e-12  # keeps the logarithm of an empty statement's draft finite
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,12 @@ import pytest
 from costmodel.dataset import Dataset
 from costmodel.features import Features
 from costmodel.forest import Forest
-from costmodel.gbdt import GradientBoostedModel
+from costmodel.gbdt import UNREADABLE, GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
+from costmodel.lightgbm_alone import load_lightgbm
+
+if TYPE_CHECKING:
+    import lightgbm
 
 OPTIONS = GbdtOptions(trees=12, least_trees=12)
 TREE = "\nTree=0\nnum_leaves={}\nleaf_value={}\n"
@@ -103,7 +108,7 @@ def test_missing_values_are_left_to_lightgbm(
 def test_values_at_a_limit() -> None:
     """A float64 limit between two float32 parts them; one that is a float32 holds for itself."""
     between, exact = 0.1, 0.5
-    text = "\nTree=0\nnum_leaves=3\nsplit_feature=0 0\n" + (
+    text = "num_tree_per_iteration=1\n\nTree=0\nnum_leaves=3\nsplit_feature=0 0\n" + (
         f"threshold={exact} {between}\ndecision_type=2 2\nleft_child=1 -1\nright_child=-3 -2\n"
         "leaf_value=1 2 4\n"
     )
@@ -119,3 +124,58 @@ def test_values_at_a_limit() -> None:
 def test_trees_without_conditions() -> None:
     assert Forest.of(TREE.format(1, "0.5")) is None
     assert Forest.of("no trees") is None
+
+
+def boosted(rows: np.ndarray, **parameters: Any) -> lightgbm.Booster:
+    """Five trees of four leaves, of random targets."""
+    module = load_lightgbm()
+    options = {"num_leaves": 4, "min_data_in_leaf": 1, "verbosity": -1, "num_threads": 1}
+    targets = np.arange(len(rows)) % 3
+    data = module.Dataset(rows, targets, params={**options, **parameters})
+    return module.train({**options, **parameters}, data, num_boost_round=5)
+
+
+ROWS = np.random.default_rng(0).integers(-2, 3, (60, 2)).astype(np.float32)
+
+
+def test_numbers_next_to_zero_are_zero_as_for_lightgbm() -> None:
+    booster = boosted(ROWS)
+    forest = Forest.of(booster.model_to_string())
+    assert forest is not None
+    least = np.float32(1e-35)
+    near = [least, np.nextafter(least, 1), np.nextafter(least, 0), np.float32(1e-45), 0.0]
+    values = np.array([*near, *np.negative(near)], np.float32)
+    pairs = np.stack(np.meshgrid(values, values)).reshape(1, 2, -1)
+    sums = forest.scores(pairs)
+    np.testing.assert_array_equal(sums, [booster.predict(pairs[0].T, num_threads=1)])
+
+
+def test_no_programs_have_no_sums() -> None:
+    forest = Forest.of(boosted(ROWS).model_to_string())
+    assert forest is not None
+    sums = forest.scores(np.zeros((3, 2, 0), np.float32))
+    assert sums is not None
+    assert sums.shape == (3, 0)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "linear leaves": {"linear_tree": True},
+    "an average": {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5},
+    "several classes": {"objective": "multiclass", "num_class": 3},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_scores_that_are_no_sums_are_left_to_lightgbm(name: str) -> None:
+    assert Forest.of(boosted(ROWS, **OTHERS[name]).model_to_string()) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [("left_child=", "left_child=9 9 9"), ("leaf_value=", "leaf_value=1"), ("leaf_value=", "")],
+)
+def test_damaged_trees_are_refused(line: str, other: str) -> None:
+    text = boosted(ROWS).model_to_string()
+    damaged = "\n".join(other if part.startswith(line) else part for part in text.split("\n"))
+    with pytest.raises(UNREADABLE):
+        Forest.of(damaged)
