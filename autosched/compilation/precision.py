@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import EllipsisType
 from typing import Final
 
 import numpy as np
 
 from autosched.graph.evaluate import Reference, evaluate, evaluate_node
 from autosched.graph.ir import Graph, Network, Node
+from autosched.graph.ops.movement import Slice
 from autosched.graph.optimize import optimize
 from autosched.graph.precision import (
     BOUNDS,
@@ -211,10 +213,26 @@ def _evaluated(
     def see(node: Node, operands: Arrays, exact: Reference) -> None:
         if node.name in layers:
             rounded = rounded_operands(graph, node, operands, precision)
-            error = _error(evaluate_node(node, rounded), exact)
-            layers[node.name] = max(layers[node.name], error)
+            found = evaluate_node(node, rounded)
+            errors = [_error(found[part], exact[part]) for part in _parts(graph, node)]
+            layers[node.name] = max(layers[node.name], *errors)
 
     return evaluate(graph, inputs, see)
+
+
+def _parts(graph: Graph, node: Node) -> list[tuple[EllipsisType, slice]]:
+    """What is read of a layer as results of its own, such as queries, keys and values: columns may
+    be small beside others, whose errors are no measure for them.  All, if anybody reads all.
+    """
+    readers = [reader.op for reader in graph.consumers.get(node.output, ())]
+    last = len(graph.types[node.output].shape) - 1
+    columns: list[tuple[EllipsisType, slice]] = [
+        (..., slice(op.start[last], op.stop[last]))
+        for op in readers
+        if isinstance(op, Slice) and op.step[last] > 0
+    ]
+    whole = len(columns) < len(readers) or node.output in graph.result_values
+    return [(..., slice(None))] if whole or not columns else columns
 
 
 def _error(found: Reference, exact: Reference) -> float:

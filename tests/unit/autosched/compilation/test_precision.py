@@ -14,6 +14,7 @@ from autosched.graph.errors import GraphError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.optimize import optimize
@@ -81,6 +82,27 @@ def test_a_layer_that_cancels_on_given_data_stays() -> None:
     assert "keep first (" in str(reduction) and str(reduction).endswith("on those given")
     everything = asd.reduce_precision(two_layers(cancelling=True), data, bound=1e9)
     assert everything.given is not None and everything.given["out"] > 0.1
+
+
+def test_values_that_cancel_beside_large_queries_stay() -> None:
+    """Queries, keys and values are columns of one product; each is measured by its own numbers."""
+    rng, builder = np.random.default_rng(0), GraphBuilder("attention")
+    x = builder.input(Value("x", (6, 16)))
+    made = {}
+    for name in "qkv":
+        weight = rng.standard_normal((16, 8))
+        if name == "v":
+            weight = np.repeat(weight[:8], 2, axis=0) * np.tile([[1.0], [-1.00001]], (8, 1))
+        constant = builder.constant(f"{name}.w", weight.astype(np.float32))
+        made[name] = builder.add(MatMul(), (x, constant), name=name)
+    scores = builder.add(Einsum(("ik", "jk"), "ij"), (made["q"], made["k"]))
+    network = Network(
+        "attention", builder.finish({"y": builder.add(MatMul(), (scores, made["v"]))})
+    )
+    pairs = np.repeat(rng.standard_normal((6, 8)), 2, axis=1).astype(np.float32)
+    reduction = asd.reduce_precision(network, {"x": pairs})
+    assert len(optimize(network.graph).consumers["x"]) == 1
+    assert reduction.given is not None and reduction.given["y"] < 2 * BOUND
 
 
 def outlier() -> dict[str, np.ndarray]:
