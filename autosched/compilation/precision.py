@@ -220,19 +220,19 @@ def _evaluated(
     return evaluate(graph, inputs, see)
 
 
-def _parts(graph: Graph, node: Node) -> list[tuple[EllipsisType, slice]]:
+def _parts(graph: Graph, node: Node) -> list[tuple[EllipsisType | slice, ...]]:
     """What is read of a layer as results of its own, such as queries, keys and values: columns may
     be small beside others, whose errors are no measure for them.  All, if anybody reads all.
     """
     readers = [reader.op for reader in graph.consumers.get(node.output, ())]
     last = len(graph.types[node.output].shape) - 1
-    columns: list[tuple[EllipsisType, slice]] = [
+    columns: list[tuple[EllipsisType | slice, ...]] = [
         (..., slice(op.start[last], op.stop[last]))
         for op in readers
         if isinstance(op, Slice) and op.step[last] > 0
     ]
     whole = len(columns) < len(readers) or node.output in graph.result_values
-    return [(..., slice(None))] if whole or not columns else columns
+    return [(...,)] if whole or not columns else columns
 
 
 def _error(found: Reference, exact: Reference) -> float:

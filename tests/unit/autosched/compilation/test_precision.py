@@ -105,6 +105,14 @@ def test_values_that_cancel_beside_large_queries_stay() -> None:
     assert reduction.given is not None and reduction.given["y"] < 2 * BOUND
 
 
+def test_a_product_that_is_one_number_is_measured() -> None:
+    builder = GraphBuilder("total")
+    x, y = (builder.input(Value(name, (8, 8))) for name in "xy")
+    total = builder.add(Einsum(("ij", "jk"), ""), (x, y), name="total")
+    network = Network("total", builder.finish({"total": total}))
+    assert list(asd.reduce_precision(network).layers) == ["total"]
+
+
 def outlier() -> dict[str, np.ndarray]:
     """One number of each row is so large that bytes have no steps for the others."""
     data = np.random.default_rng(1).standard_normal((4, 32)).astype(np.float32)
