@@ -63,9 +63,10 @@ def schedule_simply(state: State, called: StageId, rows: bool = True) -> State:
     order = [stage.loop(a) for a in outer]
     parallel = list(order)
     root = stage.attach is None
-    if outer and root and outer[-1].extent > 1:
-        steps.append(Split(called, stage.axis(outer[-1]), (stage.decision(outer[-1], 1),)))
-        order.append(stage.loop(outer[-1], 1))
+    turned = _turned_axis(op, vector) if root else None
+    split = [a for a in outer if a is turned or (root and a is outer[-1] and a.extent > 1)]
+    steps += [Split(called, stage.axis(a), (stage.decision(a, 1),)) for a in split]
+    order += [stage.loop(a, 1) for a in split if a is not turned]
     if vector is None:
         order += [stage.loop(a) for a in op.reduce_axes]
     else:
@@ -73,6 +74,8 @@ def schedule_simply(state: State, called: StageId, rows: bool = True) -> State:
         factors: tuple[Factor, ...] = (*outside, lanes)
         steps.append(Split(called, stage.axis(vector), factors))
         order += _vector_loops(stage, vector, len(factors))
+        if turned is not None:
+            order.insert(order.index(stage.loop(vector)) + 1, stage.loop(turned, 1))
         if root and (not rows or not outer):
             order.remove(stage.loop(vector))
             order.insert(len(parallel), stage.loop(vector))
@@ -87,6 +90,23 @@ def schedule_simply(state: State, called: StageId, rows: bool = True) -> State:
             unrolled = stage.loop(vector, len(factors) - 1)
             steps.append(Annotate(called, unrolled, LoopKind.UNROLLED.value))
     return state.then(*steps).done([called])
+
+
+def _turned_axis(op: Compute, vector: Axis | None) -> Axis | None:
+    """The axis along which a stage that turns an array reads neighbours: where a vector takes its
+    elements from as many lines of the cache, the next elements of all these lines come next.
+    """
+    if vector is None or op.reduce is not None:
+        return None
+    for load in stage_loads(op):
+        last = len(load.indices) - 1
+        along = [coefficient_of(load, dim, vector, op) for dim in range(last + 1)]
+        if along[last] != 0 or not any(along[:last]):
+            continue
+        for axis in op.axes:
+            if axis.extent > 1 and coefficient_of(load, last, axis, op) == 1:
+                return axis
+    return None
 
 
 def _vector_loops(stage: StagePlan, vector: Axis, levels: int) -> list[LoopId]:
