@@ -101,7 +101,7 @@ def _turned_axis(op: Compute, vector: Axis | None) -> Axis | None:
     for load in stage_loads(op):
         last = len(load.indices) - 1
         along = [coefficient_of(load, dim, vector, op) for dim in range(last + 1)]
-        if along[last] != 0 or not any(along[:last]):
+        if not any(along) or along[last] != 0:
             continue
         for axis in op.axes:
             if axis.extent > 1 and coefficient_of(load, last, axis, op) == 1:

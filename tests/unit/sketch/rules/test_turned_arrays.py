@@ -16,6 +16,7 @@ from tests.support.workloads import random_inputs
 
 IMAGE = placeholder((2, 9, 7, 20), name="x")
 MATRIX = placeholder((33, 18), name="x")
+NUMBER = placeholder((), name="scale")
 
 # By name: the stage, and the axis along which its source lies.
 TURNED: dict[str, tuple[Tensor, int]] = {
@@ -27,6 +28,7 @@ PLAIN: dict[str, Tensor] = {
     "rows swapped": compute((9, 2, 7, 20), lambda h, n, w, c: IMAGE[n, h, w, c], name="y"),
     "every second": compute((2, 9, 7, 10), lambda n, h, w, c: IMAGE[n, h, w, 2 * c], name="y"),
     "a row for all": compute((33, 18), lambda i, j: MATRIX[0, j], name="y"),
+    "a number for all": compute((33, 18), lambda i, j: MATRIX[i, j] * NUMBER[()], name="y"),
 }
 
 
