@@ -134,13 +134,20 @@ def replay_study(
     )
 
 
-def load_corpus(path: str | PathLike[str]) -> Corpus:
+def load_corpus(path: str | PathLike[str], *more: str | PathLike[str]) -> Corpus:
     """Programs that ``autosched costmodel collect`` measured; ``to_pandas()`` of it is a table.
+
+    Args:
+        path: a corpus.
+        more: others, of the same machine or of others: all become one.
 
     Raises:
         RecordError: no such file, or it is no corpus, damaged, or of a newer release.
     """
-    return Corpus.load(Path(path))
+    corpus = Corpus.load(Path(path))
+    for other in more:
+        corpus.merge(Corpus.load(Path(other)))
+    return corpus
 
 
 def corpus_tasks(corpus: Corpus, count: int, programs: int = 64) -> tuple[TaskSpec, ...]:

@@ -21,6 +21,7 @@ EXAMPLES: Final = """\
   autosched costmodel collect --hours 0.5 corpus.npz       half an hour; again: goes on from there
   autosched costmodel collect --hours 1 corpus.npz --network resnet-50 --programs 256
   autosched costmodel train corpus.npz -o model.json
+  autosched costmodel train mine.npz theirs.npz -o model.json      several machines in one model
   autosched costmodel eval corpus.npz                      held-out tasks and networks
   autosched costmodel eval resnet-18 --log resnet-18.jsonl
   autosched costmodel eval --workload C2D --log c2d.jsonl --cost-model gbdt --cost-model draft

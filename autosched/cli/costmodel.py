@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 def _eval_arguments(parser: Parser) -> None:
     add_model(parser, compiled=False, kinds="CORPUS.npz, ")
+    parser.add_argument("more", metavar="CORPUS.npz", nargs="*",
+                        help="after a corpus: others that are judged with it")  # fmt: skip
     parser.add_argument("--log", metavar="FILE", help="records of tuning MODEL; not of a corpus")
     parser.add_argument(
         "--cost-model", choices=MODELS, metavar="NAME", action="append",
@@ -42,8 +44,12 @@ def _eval_arguments(parser: Parser) -> None:
 
 def _eval(args: argparse.Namespace) -> None:
     if args.model is not None and args.model.endswith(CORPUS_SUFFIX):
-        found, label = judge_corpus(args), {"corpus": args.model}
+        found, label = judge_corpus(args), {"corpus": ", ".join([args.model, *args.more])}
     else:
+        if args.more:
+            raise UsageError(
+                "only corpora can be several", " ".join(args.more), "give one MODEL and its --log"
+            )
         found, label = _on_log(args)
     say(args, _table(found))
     rows = [{"cost_model": name, **asdict(item)} for name, item in found]

@@ -23,7 +23,7 @@ _JUDGED: Final[tuple[ModelName, ...]] = ("gbdt", "draft")
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("corpus", metavar="CORPUS", type=Path, help="of `costmodel collect`")
+    parser.add_argument("corpora", metavar="CORPUS", nargs="+", help="of `costmodel collect`")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True,
                         help="the model, as JSON")  # fmt: skip
     parser.add_argument(
@@ -34,15 +34,15 @@ def _arguments(parser: Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from autosched.records.corpus import Corpus
     from autosched.runtime.table import size_text
     from autosched.search.corpus_data import corpus_dataset
     from autosched.search.corpus_splits import like_networks
+    from autosched.study import load_corpus
     from costmodel.checked import checked_update
     from costmodel.gbdt import GradientBoostedModel
 
     check_output(args.output)
-    corpus = Corpus.load(args.corpus)
+    corpus = load_corpus(*args.corpora)
     with Waiting(f"learning from {corpus}", args.quiet):
         dataset = corpus_dataset(corpus)
         if args.without:
@@ -50,7 +50,9 @@ def _run(args: argparse.Namespace) -> None:
         model = GradientBoostedModel(_options(args.seed))
         checked_update(model, dataset)
     if not model.ready:
-        raise UsageError(f"{len(dataset)} programs are too few", str(args.corpus), "collect more")
+        raise UsageError(
+            f"{len(dataset)} programs are too few", ", ".join(args.corpora), "collect more"
+        )
     model.save(args.output)
     size = size_text(args.output.stat().st_size)
     say(args, f"{args.output}: {model.trees} trees from {len(dataset)} programs, {size}")
@@ -62,11 +64,11 @@ def _options(seed: int) -> GbdtOptions:
 
 def judge_corpus(args: argparse.Namespace) -> list[tuple[str, Evaluation]]:
     """How each of the cost models does on what it has not learned from."""
-    from autosched.records.corpus import Corpus
     from autosched.search.corpus_data import corpus_dataset
     from autosched.search.corpus_splits import evaluate_corpus
+    from autosched.study import load_corpus
 
-    corpus = Corpus.load(Path(args.model))
+    corpus = load_corpus(args.model, *args.more)
     with Waiting(f"judging cost models on {corpus}", args.quiet):
         dataset = corpus_dataset(corpus)
         return [
@@ -83,7 +85,7 @@ def _model(name: ModelName, seed: int) -> CostModel:
 TRAIN: Final = Command(
     "train",
     "train a cost model on a corpus",
-    "Extracts the features of all programs of CORPUS and trains gradient-boosted trees on them.\n"
+    "Extracts the features of all programs and trains gradient-boosted trees on them.\n"
     "The file holds numbers and text, no code; `tune --cost-model FILE` begins with it.",
     EXAMPLES,
     _arguments,

@@ -186,27 +186,33 @@ class Corpus:
 
     def add_task(self, task: TaskSpec, origins: Sequence[Origin]) -> None:
         """Note a task, or where else a known one occurs."""
-        known = self.tasks.get(task.key)
-        if known is None:
-            self.tasks[task.key] = CorpusTask.of(task, origins)
+        if task.key in self.tasks:
+            self._note(replace(self.tasks[task.key], origins=tuple(origins)))
         else:
-            every = tuple(dict.fromkeys((*known.origins, *origins)))
-            self.tasks[task.key] = replace(known, origins=every)
+            self._note(CorpusTask.of(task, origins))
 
     def append(self, records: Sequence[Record], searched: bool) -> int:
         """Add measured programs of noted tasks, see ``record_of``; returns how many were new.
 
         ``searched``: whether a search proposed them.
         """
-        before = len(self.programs)
-        for record in records:
-            program = self._program(record, searched)
-            mark = program.sketch, program.target, program.values
-            if mark not in self._seen:
-                self._seen.add(mark)
-                self.programs.append(program)
-                self._count(program)
-        return len(self.programs) - before
+        return sum(self._add(self._program(record, searched)) for record in records)
+
+    def merge(self, other: Corpus) -> int:
+        """Add the tasks and programs of another corpus; returns how many programs were new.
+
+        Of a program that both have, this one's times stay.
+        """
+        for task in other.tasks.values():
+            self._note(task)
+        targets = [self._target(target) for target in other.targets]
+        sketches = [self._sketch(sketch) for sketch in other.sketches]
+        return sum(
+            self._add(
+                program._replace(sketch=sketches[program.sketch], target=targets[program.target])
+            )
+            for program in other.programs
+        )
 
     def groups(self) -> Iterator[ProgramGroup]:
         """All programs, by sketch and machine."""
@@ -258,19 +264,44 @@ class Corpus:
 
         return read_corpus(path)
 
+    def _note(self, task: CorpusTask) -> None:
+        """Keep a task, or where else a known one occurs."""
+        known = self.tasks.setdefault(task.key, task)
+        every = tuple(dict.fromkeys((*known.origins, *task.origins)))
+        if every != known.origins:
+            self.tasks[task.key] = replace(known, origins=every)
+
+    def _add(self, program: MeasuredProgram) -> bool:
+        """Whether it is new."""
+        mark = program.sketch, program.target, program.values
+        if mark in self._seen:
+            return False
+        self._seen.add(mark)
+        self.programs.append(program)
+        self._count(program)
+        return True
+
+    def _target(self, target: Target) -> int:
+        """Its place among the targets, the last one if it is new."""
+        if target not in self.targets:
+            self.targets.append(target)
+        return self.targets.index(target)
+
+    def _sketch(self, sketch: SketchEntry) -> int:
+        """Its place among the sketches, the last one if it is new."""
+        if sketch not in self._places:
+            self._places[sketch] = len(self.sketches)
+            self.sketches.append(sketch)
+        return self._places[sketch]
+
     def _count(self, program: MeasuredProgram) -> None:
         place = self.sketches[program.sketch].task, program.target
         self._counts[place] = self._counts.get(place, 0) + 1
 
     def _program(self, record: Record, searched: bool) -> MeasuredProgram:
-        if record.target not in self.targets:
-            self.targets.append(record.target)
         steps = tuple(json.dumps(dict(step), separators=(",", ":")) for step in record.steps)
         sketch = SketchEntry(record.task, record.variant, steps, tuple(record.decisions))
-        if sketch not in self._places:
-            self._places[sketch] = len(self.sketches)
-            self.sketches.append(sketch)
-        place = self._places[sketch], self.targets.index(record.target)
+        place = self._sketch(sketch), self._target(record.target)
         values, result = tuple(record.decisions.values()), record.result
         if isinstance(result, Failure):
             failed = 1 + STAGES.index(result.stage)

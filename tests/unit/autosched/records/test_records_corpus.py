@@ -106,6 +106,30 @@ def test_a_known_task_gets_its_other_origins() -> None:
     assert [o.text for o in made.tasks[task.key].origins] == ["origin 0", "elsewhere"]
 
 
+def test_a_merged_corpus_has_what_both_have() -> None:
+    first, second = tasks()
+    made, other = Corpus(), Corpus()
+    for number, (into, task) in enumerate(((made, first), (other, second), (other, first))):
+        into.add_task(task, [Origin(f"origin {number}")])
+    elsewhere = replace(SMALL, arch="another")
+    mine, theirs = (
+        [record_of(first.key, c, target, Timing((seconds,))) for c in candidates(0)]
+        for target, seconds in ((SMALL, 1.0), (SMALL, 2.0))
+    )
+    far = [record_of(second.key, c, elsewhere, Timing((3.0,))) for c in candidates(1)]
+    made.append(mine[:8], False)
+    other.append(far, True)
+    other.append(theirs[4:], True)
+    assert made.merge(other) == len(far) + 4
+    assert made.merge(other) == 0
+    assert [t.arch for t in made.targets] == [SMALL.arch, "another"]
+    assert [o.text for o in made.tasks[first.key].origins] == ["origin 0", "origin 2"]
+    assert [p.median_s for p in made.programs] == [1.0] * 8 + [3.0] * 12 + [2.0] * 4
+    assert [p.searched for p in made.programs] == [False] * 8 + [True] * 16
+    keys = [r.candidate_key for r in made.records(second.key)]
+    assert keys == [r.candidate_key for r in far]
+
+
 def test_damaged_and_newer_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "corpus.npz"
     with pytest.raises(RecordError, match="cannot be read"):
