@@ -34,8 +34,8 @@ from autosched.records.old_names import Names, positions
 from autosched.records.title import Title
 from autosched.tasks.candidate import Candidate
 from sketch.errors import ScheduleError, TargetError, quoted
+from sketch.lang.kept import kept
 from sketch.population.recorded_range import check_steps, check_structure
-from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch, sketch_from_steps
 from sketch.schedule.step_json import steps_to_json
 from sketch.schedule.step_reading import steps_from_json
@@ -200,7 +200,7 @@ def record_of(
     )
 
 
-@kept_by_sketch
+@kept
 def _stored(sketch: Sketch) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
     """The steps as JSON values, and the decisions as they are printed."""
     decisions = [decision.id for decision in sketch.decisions]

@@ -20,11 +20,11 @@ from autosched.system.limits import check_choice
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from sketch.errors import AutoschedError
+from sketch.lang.kept import kept
 from sketch.lower import lower
 from sketch.population.population import from_rows
 from sketch.population.recorded_range import check_row
 from sketch.schedule.decision import DecisionId
-from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Tensorize
 from sketch.target.target import Target
@@ -133,7 +133,7 @@ class Replayer:
         return tuple(lines)
 
 
-@kept_by_sketch
+@kept
 def _roomy(sketch: Sketch) -> Sketch:
     """The sketch for a machine of more cache: it was measured, whatever fits the cache here."""
     target = sketch.target

@@ -17,11 +17,11 @@ from costmodel.extract.block_writer import block_code
 from costmodel.extract.quantity import Floats
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
+from sketch.lang.kept import kept
 from sketch.lower import lower
 from sketch.population.population import Population
 from sketch.population.tape import Tape, record
 from sketch.population.uncollected import uncollected
-from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch
 
 _DRAFT = "draft_seconds"
@@ -148,13 +148,13 @@ def _parts(population: Population) -> Iterator[tuple[slice, list[NDArray[Any]]]]
         yield rows, [np.arange(columns.shape[1]), *columns]
 
 
-@kept_by_sketch
+@kept
 def _uses(_: Sketch) -> Iterator[int]:
     """Counts up from 0."""
     return itertools.count()
 
 
-@kept_by_sketch
+@kept
 def _recorded(sketch: Sketch) -> _Recorded:
     names = [decision.id for decision in sketch.decisions]
     places: list[tuple[int, str]] = []

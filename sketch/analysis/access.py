@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from sketch.lang.affine import (
     UNBOUNDED,
@@ -21,6 +20,7 @@ from sketch.lang.affine import (
 )
 from sketch.lang.dtypes import INDEX_DTYPES, is_integer
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
+from sketch.lang.kept import kept
 from sketch.lang.operator_names import FLOAT_CALLS
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute, Operation, Placeholder, Tensor
@@ -29,7 +29,7 @@ AffineForm = tuple[dict[Axis, int], int]
 Box = Mapping[Axis, Interval]
 
 
-@lru_cache(maxsize=4096)  # lowering asks for the same stages again and again
+@kept  # lowering asks for the same stages again and again
 def stage_loads(op: Compute) -> tuple[Load, ...]:
     """The distinct tensor elements a stage reads, in order of appearance."""
     found: dict[int, Load] = {}
@@ -138,7 +138,7 @@ def _affine_binary(op: str, lhs: AffineForm | None, rhs: AffineForm | None) -> A
             return None
 
 
-@lru_cache(maxsize=4096)  # every step that names a loop asks
+@kept  # every step that names a loop asks
 def divisors(op: Compute) -> Mapping[Axis, int]:
     """By which number indices of a stage divide an axis (``h // 4``, ``h % 4``), if by one."""
     found: dict[Axis, set[int]] = {}
@@ -151,7 +151,7 @@ def divisors(op: Compute) -> Mapping[Axis, int]:
     return {axis: sizes.pop() for axis, sizes in found.items() if len(sizes) == 1}
 
 
-@lru_cache(maxsize=4096)
+@kept
 def residues(op: Compute) -> Mapping[Axis, int]:
     """By which number indices divide what is left of an axis (``h % 8 // 2``, ``h % 8 % 2``), if by
     one, which divides ``divisors`` of the axis.

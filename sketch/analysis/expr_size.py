@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from sketch.errors import ExpressionError
 from sketch.lang.expr import Axis, Expr, Load
+from sketch.lang.kept import kept
 from sketch.lang.rewrite import children
 from sketch.lang.tensor import Compute, Operation
 
@@ -54,17 +54,25 @@ def check_size(op: Compute) -> None:
     )
 
 
-@lru_cache(maxsize=4096)  # inlining asks for the same stages again and again
+@kept  # inlining asks for the same stages again and again
 def stage_size(op: Compute) -> Size:
     """The largest number of operations, levels and axes among the bodies of a stage."""
     return _largest([_size(body, None, None) for body in op.bodies])
 
 
-@lru_cache(maxsize=4096)
 def inlined_size(consumer: Compute, producer: Compute) -> Size:
     """The size of ``consumer`` with ``producer`` computed where it is read; at least that."""
-    part = stage_size(producer)
-    return _largest([_size(body, producer, part) for body in consumer.bodies])
+    known = _inlined_sizes(consumer)
+    if producer not in known:
+        part = stage_size(producer)
+        known[producer] = _largest([_size(body, producer, part) for body in consumer.bodies])
+    return known[producer]
+
+
+@kept
+def _inlined_sizes(_: Compute) -> dict[Compute, Size]:
+    """``inlined_size`` of a consumer, by producer, as they are asked for."""
+    return {}
 
 
 def _size(body: Expr, producer: Operation | None, part: Size | None) -> Size:

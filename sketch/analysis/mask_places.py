@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from sketch.analysis.access import AffineForm, add_forms, affine_index, interval_of
 from sketch.analysis.read_bounds import facts_of
 from sketch.lang.affine import scale_terms
 from sketch.lang.conditions import conjuncts
 from sketch.lang.expr import Axis, Const, Expr, Load, Select
+from sketch.lang.kept import kept
 from sketch.lang.mask import Mask
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
@@ -36,7 +36,7 @@ class Masked:
         return total
 
 
-@lru_cache(maxsize=4096)  # every sketch of a program asks for the same stages
+@kept  # every sketch of a program asks for the same stages
 def selected_masks(stage: Compute) -> tuple[Masked, ...]:
     """Conditions on several axes where a stage does not select an infinity."""
     return tuple(_conditions(stage))

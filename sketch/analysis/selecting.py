@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Select
+from sketch.lang.kept import kept
 from sketch.lang.operator_names import COMPARISON
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
 
 
-@lru_cache(maxsize=4096)  # asked again in every sketch of a program
+@kept  # asked again in every sketch of a program
 def selecting_axes(op: Compute) -> frozenset[Axis]:
     """The axes whose values alone decide between two terms that read."""
     found: set[Axis] = set()

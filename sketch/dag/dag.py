@@ -16,6 +16,7 @@ from sketch.analysis.structure import StructuralForm, structural_form
 from sketch.dag.printer import print_dag
 from sketch.errors import ExpressionError
 from sketch.lang.expr import Expr, Load
+from sketch.lang.kept import KeepsResults
 from sketch.lang.rewrite import rewrite
 from sketch.lang.store_cover import check_stores
 from sketch.lang.tensor import Compute, Operation, Placeholder, SharedBuffer, Tensor, tensors_of
@@ -33,7 +34,7 @@ class OutputArray(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class ComputeDAG:
+class ComputeDAG(KeepsResults):
     """Stages in execution order, from placeholders to outputs.
 
     Attributes:

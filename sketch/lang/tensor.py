@@ -19,6 +19,7 @@ from sketch.errors import ExpressionError
 from sketch.lang.dtypes import check_dtype, is_integer
 from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr
 from sketch.lang.fresh_names import distinct_names
+from sketch.lang.kept import KeepsResults
 from sketch.lang.prepared import Prepared
 from sketch.lang.rewrite import children, substitute_axes
 
@@ -60,7 +61,7 @@ class Placeholder:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compute:
+class Compute(KeepsResults):
     """A stage: one or more values for every point of its spatial ``axes``.
 
     ``bodies`` has one expression per output.  A reduction has exactly one body, a ``Reduce``, and

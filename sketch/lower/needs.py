@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from sketch.analysis.access import AffineForm
 from sketch.analysis.known_values import Value
 from sketch.analysis.masks import MaskedNeed, known_stages, masked_needs
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.kept import kept
 from sketch.lang.tensor import Compute
 from sketch.lower.placement import PlacedStage
 from sketch.nest.loopnest import Affine, Need
@@ -43,7 +43,7 @@ def _affine(form: AffineForm, stage: PlacedStage) -> Affine:
     return total
 
 
-@lru_cache(maxsize=1024)  # asked for every statement of every candidate
+@kept  # asked for every statement of every candidate
 def _needs(program: Program) -> Mapping[Compute, tuple[MaskedNeed, ...]]:
     values = _values(program.dag)
     # Stages that steps have not added compute what those of the DAG do, however they do it.
@@ -52,6 +52,6 @@ def _needs(program: Program) -> Mapping[Compute, tuple[MaskedNeed, ...]]:
     return masked_needs([plan.op for plan in program.stages], outputs, known.get)
 
 
-@lru_cache(maxsize=256)
+@kept
 def _values(dag: ComputeDAG) -> tuple[Value, ...]:
     return known_stages(dag.stages)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketch.lang.kept import kept
 from sketch.lang.prepared import Allocator, LinearMap, Prepared
 from sketch.lang.tensor import Placeholder
 from sketch.lower.placement import Placement, place
@@ -112,7 +112,7 @@ class Preparation:
 def preparations(sketch: Sketch, values: Mapping[DecisionId, int]) -> dict[str, Preparation]:
     """What each constant of ``sketch`` needs that is not read as it is, for a row of decisions."""
     ops = {t.name: t.op for t in sketch.dag.inputs if isinstance(t.op, Placeholder)}
-    packings = _packings(sketch, frozenset(values.items()))
+    packings = _packings(sketch, values)
     return {
         name: Preparation(op.prepared, packings.get(name))
         for name, op in ops.items()
@@ -120,9 +120,27 @@ def preparations(sketch: Sketch, values: Mapping[DecisionId, int]) -> dict[str, 
     }
 
 
-@lru_cache(maxsize=64)  # a kernel is bound several times: to be checked, to be measured, to be used
-def _packings(sketch: Sketch, values: frozenset[tuple[DecisionId, int]]) -> Mapping[str, Packing]:
-    """The packed constants of a row, by name."""
+def _packings(sketch: Sketch, values: Mapping[DecisionId, int]) -> Mapping[str, Packing]:
+    """The packed constants of a row, by name.
+
+    A kernel is bound several times: to be checked, to be measured, to be used.
+    """
+    known, row = _last_packings(sketch), frozenset(values.items())
+    found = known.get(row)
+    if found is None:
+        found = _find_packings(sketch, values)
+        known.clear()
+        known[row] = found
+    return found
+
+
+@kept
+def _last_packings(_: Sketch) -> dict[frozenset[tuple[DecisionId, int]], Mapping[str, Packing]]:
+    """Of the row that was asked for last."""
+    return {}
+
+
+def _find_packings(sketch: Sketch, values: Mapping[DecisionId, int]) -> Mapping[str, Packing]:
     program = sketch.program
     ops = [(pack, program.operation(pack.tensor)) for pack in program.packs]
     constants = [(pack, op) for pack, op in ops if isinstance(op, Placeholder)]

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Expr, Load, Var
+from sketch.lang.kept import kept
 from sketch.lang.rewrite import children
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import (
@@ -41,7 +42,7 @@ def _widest(node: Expr, known: dict[int, int]) -> int:
     return found
 
 
-@lru_cache(maxsize=4096)  # rules ask for the same stages again and again
+@kept  # rules ask for the same stages again and again
 def lane_bytes(op: Compute) -> int:
     """Bytes of a lane when a stage is vectorised."""
     return max(size_of(op.output_dtypes[0]), data_bytes(op.bodies))

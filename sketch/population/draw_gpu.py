@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sketch.lang.kept import kept
 from sketch.lower.placement import place
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.loop import LoopId, LoopRole
-from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import StagePlan, root_host, tile_of, walks_tiles
 from sketch.schedule.sketch import Sketch, fixed_product
 from sketch.schedule.stage import StageId
@@ -91,7 +91,7 @@ class _Kinds:
         )
 
 
-@kept_by_sketch
+@kept
 def _kinds(sketch: Sketch) -> _Kinds:
     positions = {decision.id: n for n, decision in enumerate(sketch.decisions)}
     kinds: dict[int, LoopKind] = {}

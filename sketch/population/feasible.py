@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sketch.analysis.access import affine_index, stage_loads
 from sketch.lang.dtypes import size_of
+from sketch.lang.kept import kept
 from sketch.lower.lower import lower_by_root
 from sketch.nest.lanes import in_tile_registers, store_bytes
 from sketch.nest.loopnest import Allocate, Loop, LoopKind, LoopNest, Num, Scope, Store
@@ -24,7 +25,6 @@ from sketch.population.draw_gpu import Ints, draw_blocks
 from sketch.population.feasible_gpu import feasible_on_gpu
 from sketch.population.tape import Tape, record
 from sketch.schedule.decision import DecisionId
-from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.stage import StageId
 from sketch.target.of_kind import of_kind
@@ -231,13 +231,13 @@ def _count(sketch: Sketch, values: Mapping[DecisionId, Num]) -> int:
     return max((np.size(values[decision.id]) for decision in sketch.decisions), default=1)
 
 
-@kept_by_sketch
+@kept
 def _tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
     hardware = hardware_of(sketch.target)
     return _record(sketch, hardware.feasible, hardware.outlined)
 
 
-@kept_by_sketch
+@kept
 def _filling_tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
     blocks = hardware_of(sketch.target).blocks
     assert blocks is not None

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketch.errors import ScheduleError
+from sketch.lang.kept import kept
 from sketch.population.feasible import BlockDraw, feasible, fills, hardware_of
 from sketch.schedule.decision import DecisionId
-from sketch.schedule.memo import kept_by_sketch
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.stage import StageId
@@ -177,7 +177,7 @@ def _sample_blocks(
     return Population(sketch, values)
 
 
-@kept_by_sketch
+@kept
 def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
     """For every nest: (columns of the decisions of unrolled loops, their feasible combinations
     ``[T, C]``).
@@ -192,7 +192,7 @@ def register_tiles(sketch: Sketch) -> tuple[tuple[tuple[int, ...], Ints], ...]:
     return tuple(tables)
 
 
-@kept_by_sketch
+@kept
 def nests(sketch: Sketch) -> Mapping[StageId, tuple[int, ...]]:
     """Columns of the decisions of every nest, by its root stage."""
     found: dict[StageId, tuple[int, ...]] = {}

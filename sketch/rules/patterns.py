@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from functools import lru_cache
 from itertools import takewhile
 from math import prod
 from typing import Final
 
 from sketch.analysis.access import affine_index, needs_tiling, reads_elementwise, stage_loads
 from sketch.lang.expr import Axis, Load
+from sketch.lang.kept import kept
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute, Operation
 from sketch.nest.lanes import lane_bytes
@@ -96,19 +96,23 @@ def lanes_for(axis: Axis, op: Compute, target: Target) -> int:
     return min(target.lanes(lane_bytes(op)), axis.extent)
 
 
-@lru_cache(maxsize=4096)  # asked for again and again by all rules of all sketches
 def batch_positions(op: Compute, least: int = _LEAST_TILED) -> frozenset[int]:
     """Positions of the axes that every operand of a reduction depends on, so that tiling them
     reuses nothing, where the other axes leave ``least`` elements to tile.
     """
+    batch = _shared_positions(op)
+    rest = prod(axis.extent for n, axis in enumerate(op.axes) if n not in batch)
+    return batch if rest >= least else frozenset()
+
+
+@kept  # asked for again and again by all rules of all sketches
+def _shared_positions(op: Compute) -> frozenset[int]:
     operands = [set(_axes_of(load)) for load in stage_loads(op)]
     if len(operands) < 2:
         return frozenset()
     shared = set.intersection(*operands)
     last = vector_axis(op)
-    batch = {n for n, axis in enumerate(op.axes) if axis in shared and axis is not last}
-    rest = prod(axis.extent for n, axis in enumerate(op.axes) if n not in batch)
-    return frozenset(batch) if rest >= least else frozenset()
+    return frozenset(n for n, axis in enumerate(op.axes) if axis in shared and axis is not last)
 
 
 def loops_in_batch(plan: StagePlan) -> list[LoopId]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Final
 
 from sketch.analysis.access import divisors, reads, residues, stage_loads
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lang.expr import Axis
+from sketch.lang.kept import KeepsResults, kept
 from sketch.lang.tensor import Compute, Operation, Tensor
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import LoopDecision
@@ -138,7 +138,7 @@ class StagePlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class Program(KeepsResults):
     """All stages in topological order, and how tensors are packed."""
 
     dag: ComputeDAG
@@ -276,7 +276,7 @@ def tensors_read(op: Compute) -> tuple[Tensor, ...]:
     return tuple(reads(op))
 
 
-@lru_cache(maxsize=16384)  # every step asks every stage
+@kept  # every step asks every stage
 def operations_read(op: Compute) -> frozenset[Operation]:
     """The stages and placeholders that ``op`` reads."""
     return frozenset(load.tensor.op for load in stage_loads(op))

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
+from sketch.lang.kept import KeepsResults
 from sketch.nest.loopnest import LoopKind
 from sketch.schedule.decision import Decision, DecisionId, TileChain
 from sketch.schedule.labels import decision_label, loop_label
@@ -26,7 +27,7 @@ from sketch.target.target import Target
 
 
 @dataclass(frozen=True, eq=False)
-class Sketch:
+class Sketch(KeepsResults):
     """DAG + steps for a target.  The decisions are those that the steps name.
 
     Attributes:
