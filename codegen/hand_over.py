@@ -2,7 +2,8 @@
 
 Kernels that compute row after row give thread k the k-th share of the rows of whatever they write
 or read.  So the next kernel finds that share in the caches of thread k, and what it needs of other
-rows comes from other cores.
+rows comes from other cores.  The spans are touched in their order: what does not fit the caches any
+more is what came first.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ def bind(
     values: Mapping[DecisionId, int],
     workspace: Array | None = None,
     strides: Strides | None = None,
+    in_network: bool = False,
 ) -> LoadedKernel:
     """Load a kernel with the arrays of its task; constants are packed as the candidate wants them.
 
@@ -35,6 +36,7 @@ def bind(
         values: of the candidate.
         workspace: uint8, at least the kernel's ``workspace_bytes``; None: memory of its own.
         strides: of the arguments that do not lie in one piece, in elements.
+        in_network: whether it will be timed as in a network, among the values of other kernels.
 
     Raises:
         MeasureError: the kernel wants an array that the task does not have.
@@ -56,7 +58,17 @@ def bind(
             constants[position] = copies
     if workspace is None:
         workspace = memory.empty((kernel.workspace_bytes,), "uint8")
-    return LoadedKernel(kernel, [*arrays, workspace], constants)
+    others = _others(kernel, memory, arrays) if in_network else None
+    return LoadedKernel(kernel, [*arrays, workspace], constants, others)
+
+
+def _others(kernel: Kernel, memory: TaskMemory, arrays: Sequence[Array]) -> Array:
+    """What a network touches between two uses of the memory of a kernel's outputs: layers next to
+    each other are about as large, so as much as the kernel itself; no more than caches hold.
+    """
+    bound = zip(arrays, kernel.arguments, strict=True)
+    size = sum(array.nbytes for array, argument in bound if argument.scope != "constant")
+    return memory.others(min(size, kernel.target.l2_bytes * kernel.target.threads))
 
 
 def copy_again(loaded: LoadedKernel, kernel: Kernel, memory: TaskMemory, strides: Strides) -> None:

@@ -11,7 +11,7 @@ from autosched.measure.child import serve
 from autosched.measure.execution import Array, Harness, LoadedKernel, aligned_empty
 from autosched.measure.messages import TimingSetup
 from autosched.measure.pinning import allowed_cpus
-from autosched.measure.result import CacheState
+from autosched.measure.result import CacheState, of_network
 from autosched.measure.task_memory import TaskMemory, copies_beyond_l2
 from autosched.measure.timing_worker import TimingWorker
 from codegen.kernel import Kernel
@@ -39,7 +39,9 @@ class CpuBench:
         self, kernel: Kernel, memory: TaskMemory, sketch: Sketch, values: Mapping[DecisionId, int]
     ) -> LoadedKernel:
         """The kernel with its arrays, and a workspace that all kernels share; see ``Bench``."""
-        return bind(kernel, memory, sketch, values, self._scratch(kernel.workspace_bytes))
+        scratch = self._scratch(kernel.workspace_bytes)
+        among_others = of_network(self._setup.options.state)
+        return bind(kernel, memory, sketch, values, scratch, in_network=among_others)
 
     def run(self, loaded: LoadedKernel, runs: int, state: CacheState) -> float:
         """Mean seconds; see ``Harness.run``."""

@@ -58,12 +58,18 @@ class LoadedKernel:
             ``arrays``.
         blocks: argument blocks, one per set of copies of the constants.
         outputs: how many of them are outputs; they are the last before the workspace.
-        passed_on: where inputs and outputs are, as ``hand_over`` takes them.
+        passed_on: what passes through the caches before a run in a network, as ``hand_over`` takes
+            it: the outputs' memory, which an earlier value was in, values of others, the inputs.
     """
 
     def __init__(
-        self, kernel: Kernel, arrays: Sequence[Array], constants: Mapping[int, Sequence[Array]]
+        self,
+        kernel: Kernel,
+        arrays: Sequence[Array],
+        constants: Mapping[int, Sequence[Array]],
+        others: Array | None = None,
     ) -> None:
+        """``others``: stands for the values of other kernels; None: there are none."""
         self.library: Library = load([kernel])
         self.address = self.library.address(kernel.symbol)
         self.arrays = tuple(arrays)
@@ -71,13 +77,12 @@ class LoadedKernel:
         self.outputs = sum(argument.scope == "output" for argument in kernel.arguments)
         sets = max((len(copies) for copies in constants.values()), default=1)
         self.blocks = tuple(self._block(number) for number in range(sets))
-        self.passed_on = _spans(
-            [
-                array
-                for array, argument in zip(self.arrays, kernel.arguments, strict=False)
-                if argument.scope != "constant"
-            ]
-        )
+        bound = list(zip(self.arrays, kernel.arguments, strict=False))
+        written = [array for array, argument in bound if argument.scope == "output"]
+        read = [array for array, argument in bound if argument.scope == "input"]
+        # What a product walks is its first operand, which has just been computed; what is added to
+        # its result is older.
+        self.passed_on = _spans([*written, *([] if others is None else [others]), *reversed(read)])
         self._turn = 0
 
     def _block(self, number: int) -> ctypes.Array[ctypes.c_void_p]:

@@ -12,8 +12,9 @@ ConstantState = Literal["warm", "l2_cold", "dram_cold"]
 
 CacheState = ConstantState | Literal["network", "network_l2_cold", "network_dram_cold"]
 """What the caches hold before each run: the state of the constants; in the states of a network the
-caches of each thread have besides its share of the rows of all inputs and outputs, as kernels leave
-them that compute row after row, and nothing of others' rows.  Else what the last run has left."""
+caches of each thread have besides its share of the rows of all inputs, as kernels leave them that
+compute row after row, and nothing of others' rows.  Of the memory of the outputs they have what is
+left after other values as large as the kernel's own.  Else what the last run has left."""
 
 Stage = Literal["lower", "compile", "load", "run", "verify", "timeout"]
 

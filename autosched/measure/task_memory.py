@@ -54,6 +54,7 @@ class TaskMemory:
     outputs: dict[tuple[str, str, tuple[int, ...]], Array] = field(default_factory=dict)
     empty: Allocator = aligned_empty
     period: int | None = None
+    _others: Array | None = None
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -64,7 +65,9 @@ class TaskMemory:
     def nbytes(self) -> int:
         """Of all arrays."""
         arrays = [*self.inputs.values(), *self.outputs.values()]
-        return sum(array.nbytes for array in arrays) + self._packed_bytes + self._computed_bytes
+        others = 0 if self._others is None else self._others.nbytes
+        kept = self._packed_bytes + self._computed_bytes
+        return sum(array.nbytes for array in arrays) + kept + others
 
     @property
     def _computed_bytes(self) -> int:
@@ -142,6 +145,14 @@ class TaskMemory:
         array = self.outputs[key]
         _fill(array)
         return array
+
+    def others(self, size_bytes: int) -> Array:
+        """Bytes that no kernel of the task reads or writes, uint8 ``[size_bytes]``; the same for
+        all of them.
+        """
+        if self._others is None or self._others.nbytes < size_bytes:
+            self._others = self.empty((size_bytes,), "uint8")
+        return self._others[:size_bytes]
 
     def strided(self, argument: Argument, strides: tuple[int, ...]) -> Array:
         """A new array for an input that does not lie in one piece; what lies between its elements
