@@ -1,8 +1,9 @@
 """Interleaved timing of several contenders, and the ratio with its confidence interval.
 
-In each round every contender runs in turn, pinned, in its own process, in an order that rotates;
-drift of the machine then hits all of them alike.  A contender's figure is the median over rounds
-of its median within a round.  Turns in which virtual cores were far from each other are repeated,
+In each round every contender runs in turn, pinned, in its own process, in an order that is drawn;
+drift of the machine then hits all of them alike, and so does, over some comparisons, what disturbs
+it at equal intervals: turns take equally long, so with an order that repeats it would always hit
+the same contender.  A contender's figure is the median over rounds of its median within a round.  Turns in which virtual cores were far from each other are repeated,
 see ``placement``.
 """
 
@@ -135,9 +136,10 @@ def compare(
         if threads > 1:
             placement.probe = stack.enter_context(Worker.start(Exchange(), workload, threads))
         rounds: dict[str, list[float]] = {worker.name: [] for worker in workers}
-        for index in range(options.rounds):
-            for turn in range(len(workers)):
-                worker = workers[(index + turn) % len(workers)]
+        orders = np.random.default_rng()  # of no seed: each comparison has orders of its own
+        for _ in range(options.rounds):
+            for turn in orders.permutation(len(workers)):
+                worker = workers[turn]
                 time.sleep(options.pause_s)
                 rounds[worker.name].append(placement.turn(partial(_median, worker, options)))
         return Comparison(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -89,6 +91,28 @@ def test_contenders_run_in_processes_of_their_own():
     row = comparison_row("tiny", 1, WORKLOAD.flops, result)
     assert row["fastest_rival"] == "other"
     assert row["notes"][OURS] == "row-major"
+
+
+def test_the_order_of_turns_is_drawn_anew_in_each_comparison(monkeypatch):
+    taken: list[list[str]] = []
+
+    def turn(self, run):
+        taken[-1].append(run.args[0].name)
+        return 1.0
+
+    def start(contender, workload, threads):
+        found = {"name": contender.name, "prepare_s": 0.0, "note": ""}
+        return nullcontext(SimpleNamespace(**found, outputs=dict, details=dict))
+
+    monkeypatch.setattr(Placement, "turn", turn)
+    monkeypatch.setattr(Worker, "start", start)
+    contenders = [NumPyProduct(), NumPyProduct("a"), NumPyProduct("b")]
+    for _ in range(8):
+        taken.append([])
+        compare(WORKLOAD, contenders, 1, Options(rounds=9, pause_s=0.0))
+    rounds = [order[k : k + 3] for order in taken for k in range(0, 27, 3)]
+    assert all(sorted(order) == sorted([OURS, "a", "b"]) for order in rounds)
+    assert len({tuple(order) for order in taken}) == len(taken)
 
 
 def test_a_contender_that_cannot_be_prepared_is_an_error_with_its_cause():
