@@ -3,8 +3,8 @@
 In each round every contender runs in turn, pinned, in its own process, in an order that is drawn;
 drift of the machine then hits all of them alike, and so does, over some comparisons, what disturbs
 it at equal intervals: turns take equally long, so with an order that repeats it would always hit
-the same contender.  A contender's figure is the median over rounds of its median within a round.  Turns in which virtual cores were far from each other are repeated,
-see ``placement``.
+the same contender.  A contender's figure is the median over rounds of its median within a round.
+Turns in which virtual cores were far from each other are repeated, see ``placement``.
 """
 
 from __future__ import annotations
