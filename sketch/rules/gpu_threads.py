@@ -211,6 +211,8 @@ def _host_of(program: Program, stage: StagePlan) -> StagePlan | None:
         return None
     rows = _rows_of(host)
     for consumer in consumers:
+        if consumer.id.role is Role.CACHE:
+            return None  # all threads of a block fill it together
         allowed = rows if consumer is host else set(consumer.op.axes)
         read = _axes_of_reads(consumer.op, stage.op)
         if read is None or not read <= allowed:
