@@ -12,8 +12,10 @@ from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Axis
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
+from sketch.nest.loopnest import LoopKind
 from sketch.rules.patterns import is_output, vector_axis
 from sketch.rules.rule import State
+from sketch.schedule.loop import LoopId
 from sketch.schedule.program import Program, StagePlan, root_host, tensors_read, tile_of
 from sketch.schedule.steps import Factor
 from sketch.target.target import Target
@@ -107,6 +109,21 @@ def block_host(program: Program, consumer: StagePlan) -> StagePlan | None:
         return None
     host = root_host(program, readers[0])
     return host if _in_blocks(program, host) else None
+
+
+def block_loop(host: StagePlan) -> LoopId:
+    """The innermost loop over the blocks of a stage in blocks."""
+    return [loop for loop in host.loops() if host.kinds.get(loop) is LoopKind.PARALLEL][-1]
+
+
+def is_for_blocks(program: Program, plan: StagePlan, host: StagePlan) -> bool:
+    """Whether a stage is computed in the blocks of ``host``, or for all of them ahead; else it is
+    for several of them, as what adds up parts of sums may be.
+    """
+    while plan.attach is not None and plan.attach[0] != host.id:
+        plan = program.stage(plan.attach[0])
+    loops = host.loops()
+    return plan.attach is None or loops.index(plan.attach[1]) >= loops.index(block_loop(host))
 
 
 def is_wide(op: Compute, chosen: Collection[Axis], target: Target) -> bool:

@@ -30,7 +30,9 @@ from sketch.lang.expr import Axis
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.block_structure import (
     block_host,
+    block_loop,
     chosen_axes,
+    is_for_blocks,
     is_wide,
     panel_trips,
     part_axes,
@@ -127,13 +129,15 @@ class ComputeInBlocks:
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
         """Spatial stages with one consumer, in the nest of a stage in blocks."""
-        consumers = state.program.consumers(stage.op)
-        if stage.op.reduce is not None or len(consumers) != 1 or is_output(state.program, stage):
+        program = state.program
+        consumers = program.consumers(stage.op)
+        if stage.op.reduce is not None or len(consumers) != 1 or is_output(program, stage):
             return Verdict.SKIP
-        host = block_host(state.program, consumers[0])
+        host = block_host(program, consumers[0])
         if host is None or host.id not in state.scheduled:
             return Verdict.SKIP
-        return Verdict.APPLY_AND_STOP
+        inside = is_for_blocks(program, consumers[0], host)
+        return Verdict.APPLY_AND_STOP if inside else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """One state, or two for wide tiles; for the copy of a product one per way to pack."""
@@ -141,7 +145,7 @@ class ComputeInBlocks:
         (consumer,) = program.consumers(stage.op)
         host = block_host(program, consumer)
         assert host is not None
-        block = [loop for loop in host.loops() if host.kinds.get(loop) is LoopKind.PARALLEL][-1]
+        block = block_loop(host)
         product = tiled_producer(state, stage)
         if product is not None:
             attached = state.then(ComputeAt(name, host.id, block))

@@ -73,7 +73,15 @@ def joined() -> ComputeDAG:
     return ComputeDAG(list(concat([data, placeholder((6, 5, 8), name="z")], axis=2)))
 
 
-PROGRAMS = [added, widened, shuffled, read_twice, joined]
+def in_parts() -> ComputeDAG:
+    """Few sums, of many products: their parts are added up for several blocks at a time."""
+    k = reduce_axis(68, "k")
+    a, b = placeholder((1, 68), name="a"), placeholder((68, 3), name="b", constant=True)
+    p = compute((1, 3), lambda i, j: reducers.sum(a[i, k] * b[k, j], axis=k), name="p")
+    return ComputeDAG([repeated(p, 2)])
+
+
+PROGRAMS = [added, widened, shuffled, read_twice, joined, in_parts]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
