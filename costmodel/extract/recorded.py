@@ -39,9 +39,9 @@ def features_of(population: Population) -> Features:
     """
     sketch, count = population.sketch, population.count
     if next(_uses(sketch)) == 0 and count < _SEARCHED_ROWS:
-        # Of one row, Python's numbers: an operation on arrays takes many times as long.
-        values = population.row(0) if count == 1 else population.columns()
-        return extract(lower(sketch, values), count, sketch.dag, sketch.target)
+        # Arrays also of one row: what Python's numbers say of that row alone would not be known of
+        # any row of a search.
+        return extract(lower(sketch, population.columns()), count, sketch.dag, sketch.target)
     return _recorded(sketch).features(population)
 
 

@@ -84,6 +84,16 @@ def test_recorded_features_equal_those_of_a_nest(
                 np.testing.assert_array_equal(found.values, direct.values)
 
 
+@pytest.mark.parametrize("target", [SMALL, cuda_target("h200")], ids=["cpu", "gpu"])
+def test_a_row_alone_has_the_features_that_it_has_among_others(target: Target) -> None:
+    """A batch has many sketches of one row each, and teaches what a search then asks."""
+    for index in range(3):
+        for sketch in generate(matmul_dag(8, 24, 32), target):  # whose features nobody has asked
+            rows = sample(sketch, 4, np.random.default_rng(0))
+            alone = features_of(rows.take([index])).values
+            np.testing.assert_array_equal(alone[:, :, 0], features_of(rows).values[:, :, index])
+
+
 def test_values_are_finite_and_shares_are_shares(
     populations: list[Population], target: Target
 ) -> None:
