@@ -16,12 +16,14 @@ from campaign.tensor.bodies import Expression, constant, converted, draw_body, l
 from campaign.tensor.indices import draw_index, fit, guarded, limits, whole_number
 from campaign.tensor.numbers import FLOATS, arithmetic
 from campaign.tensor.targets import NAMES
+from campaign.tensor.turned import draw_turned_program
 from campaign.tensor.windows import draw_window_program
 from campaign.verdict import Json
 
 _EXTENTS: Final = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 23, 31, 32, 33, 37, 48, 65)
 _LONG: Final = (127, 130, 257, 300, 512, 999)
-_WINDOWS: Final = 10
+_FAMILIES: Final = 10
+_TURNED: Final = 4
 _MAX_POINTS, _MAX_GRID = 4_000, 30_000
 _DTYPES: Final = (
     *["float32"] * 10, "float64", "float64", "float16", "float16", "bfloat16", "bfloat16",
@@ -35,9 +37,11 @@ _STRANGE_NAMES: Final = (
 
 
 def draw_program(seed: int) -> Json:
-    """The program of a seed; every tenth is a convolution."""
-    if seed % _WINDOWS == 0:
-        return draw_window_program(seed)
+    """The program of a seed; every tenth is a convolution, as many turn an array."""
+    if seed % _FAMILIES == 0:
+        return draw_window_program(seed, dilated=seed // _FAMILIES % 2 == 1)
+    if seed % _FAMILIES == _TURNED:
+        return draw_turned_program(seed)
     return _Drawing(Random(seed)).program()
 
 

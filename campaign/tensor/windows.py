@@ -18,26 +18,36 @@ from campaign.verdict import Json
 _MAX_GRID: Final = 400_000
 _CHANNELS: Final = (16, 17, 20, 24, 33)
 _SIZES: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13)
+_SPACINGS: Final = (1, 1, 2, 2, 2, 3, 4, 5, 9)
+# Of dimensions whose taps are apart: short ones have no other algorithm.
+_LONG: Final = (16, 17, 21, 32)
 _TAILS: Final = ("nothing", "residual", "transposed", "repeated", "twice")
 _ZERO: Final[Expression] = ["const", 0.0, "float32"]
 
 
-def draw_window_program(seed: int) -> Json:
-    """A convolution of stride 1 or 2 in one to three dimensions, and at most one more stage."""
+def draw_window_program(seed: int, dilated: bool = False) -> Json:
+    """A convolution of stride 1 or 2 in one to three dimensions, and at most one more stage.
+
+    Args:
+        seed: of all that is drawn.
+        dilated: taps may meet elements that are up to 9 apart.
+    """
     rng = Random(seed)
     rank, stride, batch = rng.choice((1, 2, 2, 2, 3)), rng.choice((1, 1, 1, 2)), rng.choice((1, 2))
     taps = [rng.choice((1, 2, 3, 3, 3, 4, 5, 7) if rank < 3 else (1, 2, 3)) for _ in range(rank)]
     channels, filters = rng.choice(_CHANNELS), rng.choice(_CHANNELS)
+    spacings = [rng.choice(_SPACINGS) if dilated else 1 for _ in taps]
     room = _MAX_GRID // (batch * channels * filters * prod(taps))
     places = [1] * rank
     for dim in range(rank):
-        fitting = [size for size in _SIZES if size * prod(places) <= room]
+        drawn = (*_SIZES, *_LONG) if spacings[dim] > 1 else _SIZES
+        fitting = [size for size in drawn if size * prod(places) <= room]
         places[dim] = rng.choice(fitting or [1])
-    pads = [rng.choice((0, 0, 1, 1, 2, 5)) for _ in taps]
+    pads = [rng.choice((0, 0, 1, 1, 2, 5)) * d for d in spacings]
     # what a window reads beyond the last element: padding, too
     sizes = [
-        max(1, (p - 1) * stride + t - pad - rng.randrange(4))
-        for p, t, pad in zip(places, taps, pads, strict=True)
+        max(1, (p - 1) * stride + d * (t - 1) + 1 - pad - rng.randrange(4))
+        for p, t, d, pad in zip(places, taps, spacings, pads, strict=True)
     ]
     data = _input("A0", [batch, *sizes, channels], rng.choice(("unit", "positive")))
     weight = _input("A1", [*taps, channels, filters], "unit", constant=True)
@@ -48,11 +58,14 @@ def draw_window_program(seed: int) -> Json:
     conditions: list[Expression] = []
     for dim, (place, size) in enumerate(zip(places, sizes, strict=True)):
         moved = ["mul", ["axis", f"i{dim}"], whole_number(stride)]
-        index: Expression = ["add", moved, ["axis", f"t{dim}"]]
+        tap: Expression = ["axis", f"t{dim}"]
+        if spacings[dim] > 1:
+            tap = ["mul", tap, whole_number(spacings[dim])]
+        index: Expression = ["add", moved, tap]
         if pads[dim]:
             index = ["sub", index, whole_number(pads[dim])]
             conditions.append(["ge", index, whole_number(0)])
-        if (place - 1) * stride + taps[dim] - 1 - pads[dim] >= size:
+        if (place - 1) * stride + spacings[dim] * (taps[dim] - 1) - pads[dim] >= size:
             conditions.append(["lt", index, whole_number(size)])
         indices.append(index)
     value: Expression = ["load", "A0", ["axis", "n"], *indices, ["axis", "k"]]

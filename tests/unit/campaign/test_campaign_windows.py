@@ -1,4 +1,4 @@
-"""Convolutions of the campaign have other algorithms, whose kernels it runs."""
+"""Convolutions of the campaign have other algorithms, whose kernels it runs; some turn arrays."""
 
 from __future__ import annotations
 
@@ -13,14 +13,37 @@ from campaign.tensor.express import dag_of
 from campaign.tensor.numbers import SMOOTH, Number, smooth
 from campaign.tensor.reduction import widened
 from campaign.tensor.targets import target_of
+from sketch.analysis.access import stage_loads
+from sketch.lang.tensor import Compute
+from sketch.variants.correlation import correlation
 
 
 def test_convolutions_are_drawn_that_have_other_algorithms() -> None:
-    cases = [draw_program(seed) for seed in range(10, 210, 10)]
+    cases = [draw_program(seed) for seed in range(20, 420, 20)]
     tasks = [Task(dag_of(case), target_of(case)) for case in cases]
     assert sum(len(task.variants) > 1 for task in tasks) > len(cases) // 2
     names = {variant.name for task in tasks for variant in task.variants}
     assert {"winograd-4", "winograd-6", "winograd-3-strided"} <= names
+
+
+def test_taps_of_every_other_convolution_may_be_apart() -> None:
+    cases = [draw_program(seed) for seed in range(10, 410, 20)]
+    matches = [correlation(dag_of(case).stages[0]) for case in cases]
+    spaced = [n for n, match in enumerate(matches) if match and max(match.spacings) > 1]
+    assert len(spaced) > len(cases) // 2
+    tasks = [Task(dag_of(cases[n]), target_of(cases[n])) for n in spaced]
+    assert any(len(task.variants) > 1 for task in tasks)
+
+
+def test_arrays_are_drawn_that_are_turned() -> None:
+    cases = [draw_program(seed) for seed in range(4, 204, 10)]
+    turned = [case for case in cases if any(map(_turns, dag_of(case).stages))]
+    assert len(turned) > len(cases) // 2
+
+
+def _turns(op: Compute) -> bool:
+    """Whether the last axis moves along another dimension than the last one of what is read."""
+    return any(op.axes[-1] in load.indices[:-1] for load in stage_loads(op) if op.reduce is None)
 
 
 def test_kernels_of_other_algorithms_are_chosen() -> None:
