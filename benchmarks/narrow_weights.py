@@ -56,7 +56,7 @@ class Memory:
             threads, initializer=lambda: os.sched_setaffinity(0, [next(cores)])
         )
         return Prepared(
-            run=lambda: list(pool.map(stream.read, range(threads))),
+            run=lambda: list(pool.map(stream.walk, range(threads))),
             outputs=dict,
             details=lambda: {"bytes": stream.size},
         )

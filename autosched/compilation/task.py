@@ -31,11 +31,12 @@ from autosched.system.errors import TaskError
 from autosched.system.memory_limit import enough_memory, room_for
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
-from autosched.tasks.compulsory_traffic import compulsory_bytes
+from autosched.tasks.compulsory_traffic import compulsory_bytes, written_bytes
 from autosched.tasks.kernel import kernel_of
 from autosched.tasks.spec import TaskSpec
 from codegen.denormals import Denormals
 from codegen.kernel import CompiledKernel
+from sketch.analysis.function_calls import function_calls
 from sketch.lang.tensor import Placeholder, Tensor
 from sketch.lower.packing import preparations
 
@@ -122,6 +123,8 @@ def _build_contents(
         schedule=scheduled.source,
         algorithm=scheduled.algorithm,
         unit=scheduled.unit,
+        written=written_bytes(task.dag),
+        functions=tuple(function_calls(task.dag.stages).items()),
     )
     wiring = Wiring(
         name=task.name,

@@ -24,9 +24,10 @@ from autosched.graph.subgraph import Subgraph
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
-from autosched.tasks.compulsory_traffic import compulsory_bytes
+from autosched.tasks.compulsory_traffic import compulsory_bytes, written_bytes
 from autosched.tasks.kernel import kernel_of
 from codegen.backend import backend_of
+from sketch.analysis.function_calls import function_calls
 from sketch.lang.dtypes import size_of
 from sketch.lower.packing import preparations
 from sketch.target.target import Target
@@ -281,6 +282,8 @@ def _info(subgraph: Subgraph, item: Scheduled, trips: int) -> StepInfo:
         schedule=item.source,
         algorithm=item.algorithm,
         unit=item.unit,
+        written=written_bytes(subgraph.dag) * trips,
+        functions=tuple((n, c * trips) for n, c in function_calls(subgraph.dag.stages).items()),
     )
 
 

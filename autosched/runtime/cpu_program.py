@@ -149,8 +149,11 @@ class CpuProgram:
         """This machine, measured."""
         from autosched.runtime.explanation import measured_machine
 
-        size = self._program.arena_bytes + self._program.constants_bytes
-        return measured_machine(self._program.target, size, self._units())
+        program = self._program
+        specs = (*program.inputs, *(spec for spec, _ in program.outputs))
+        size = program.arena_bytes + program.constants_bytes + sum(s.size_bytes for s in specs)
+        functions = dict.fromkeys(n for step in program.steps for n, _ in step.info.functions)
+        return measured_machine(program.target, size, self._units(), functions)
 
     def _units(self) -> tuple[str, ...]:
         """The tensor units that kernels use."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from autosched.runtime.profiler import Profile, ProfileRow
-from autosched.runtime.program import ExecutionPlan, schedule_label
+from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
 from autosched.system.html import html_table
 from autosched.system.optional_packages import data_frame
@@ -34,6 +34,9 @@ class Machine:
         on_gpu: whether it is a GPU.
         note: how the two were found, where a CPU's are measured.
         units: operations a second of tensor units, by name, from loops of their instructions.
+        writing: bytes a second that are written, from a loop of copies; 0: as ``bandwidth``.
+        functions: evaluations a second of functions that are many instructions, by name, from
+            loops of our own code for them over vectors in the first cache.
     """
 
     flops: float
@@ -43,6 +46,22 @@ class Machine:
     on_gpu: bool = False
     note: str = ""
     units: Mapping[str, float] = field(default_factory=dict)
+    writing: float = 0.0
+    functions: Mapping[str, float] = field(default_factory=dict)
+
+    def compute_s(self, info: StepInfo) -> float:
+        """Seconds of the arithmetic of a step; of a function in place of the operation that it
+        counts as.
+        """
+        known = [(calls, self.functions[n]) for n, calls in info.functions if n in self.functions]
+        plain = max(info.flops - sum(calls for calls, _ in known), 0.0)
+        called = sum(calls / rate for calls, rate in known)
+        return plain / self.units.get(info.unit, self.flops) + called
+
+    def memory_s(self, info: StepInfo) -> float:
+        """Seconds of its least traffic."""
+        written = info.written / (self.writing or self.bandwidth)
+        return (info.bytes - info.written) / self.bandwidth + written
 
     @property
     def workers(self) -> str:
@@ -64,8 +83,8 @@ class ExplainRow:
     Attributes:
         layers, op, shapes, task, schedule, std_percent: as in a profile.
         microseconds: time in one run.
-        limit_us: the larger of operations over peak and least traffic over bandwidth; 0 where
-            neither is known (the host, the rest).
+        limit_us: the larger of the times of the arithmetic and of the least traffic at best; 0
+            where neither is known (the host, the rest).
         lost_us: time above the limit; 0 where the operator is faster than it (an algorithm with
             fewer operations, or data that stays in a nearer cache).
         percent: share of the run's time.
@@ -169,27 +188,41 @@ class Explanation:
     def _notes(self) -> list[str]:
         machine = self.machine
         units = "".join(f", or {f / 1e9:.4g} on {u}" for u, f in machine.units.items())
+        rates = ", ".join(f"{name} {r / 1e9:.4g}" for name, r in machine.functions.items())
+        units += f", and functions at so many billions a second: {rates}" if rates else ""
         units += "," if units else ""
+        written = f", what is written {machine.writing / 1e9:.4g} GB/s" if machine.writing else ""
         limit = (
             f"limit: the larger of FLOPs at {machine.flops / 1e9:.4g} GFLOPS (float32 multiply-adds"
             f" in registers, {machine.workers}){units} and inputs, constants and outputs, each "
-            f"once, at {machine.bandwidth / 1e9:.4g} GB/s ({machine.how})"
+            f"once, at {machine.bandwidth / 1e9:.4g} GB/s ({machine.how}){written}"
         )
         return [str(self.stability), limit]
 
 
-def measured_machine(target: Target, working_bytes: int, units: Iterable[str] = ()) -> Machine:
+def measured_machine(
+    target: Target,
+    working_bytes: int,
+    units: Iterable[str] = (),
+    functions: Iterable[str] = (),
+) -> Machine:
     """This machine, measured with the threads of ``target``; about a second, once for a process.
 
     Args:
         target: this machine.
         working_bytes: the memory that the bandwidth is measured on.
         units: names of tensor units to measure, too.
+        functions: names of functions of float32 to measure, too.
 
     Raises:
         TargetError: ``target`` is not this machine.
     """
-    from autosched.runtime.probes.bandwidth import measured_bandwidth, rounded_size
+    from autosched.runtime.probes.bandwidth import (
+        measured_bandwidth,
+        measured_write_bandwidth,
+        rounded_size,
+    )
+    from autosched.runtime.probes.operations import measured_calls
     from autosched.runtime.probes.peak import measured_peak, measured_unit_peak
 
     return Machine(
@@ -198,6 +231,8 @@ def measured_machine(target: Target, working_bytes: int, units: Iterable[str] = 
         rounded_size(working_bytes),
         target.threads,
         units={unit: measured_unit_peak(target, unit) for unit in units},
+        writing=measured_write_bandwidth(target, working_bytes),
+        functions={name: measured_calls(target, name) for name in functions},
     )
 
 
@@ -209,11 +244,9 @@ def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) 
         profile: its times.
         machine: the limits.
     """
-    traffic = [step.info.bytes for step in program.steps]
-    limits = [
-        (info.flops / machine.units.get(info.unit, machine.flops), info.bytes / machine.bandwidth)
-        for info in (step.info for step in program.steps)
-    ]
+    infos = [step.info for step in program.steps]
+    traffic = [info.bytes for info in infos]
+    limits = [(machine.compute_s(info), machine.memory_s(info)) for info in infos]
     rows = [*profile.rows, profile.rest]
     bounds = [(1e6 * max(both), _bound(*both)) for both in limits] + [(0.0, _bound(0.0, 0.0))]
     everything = sum(

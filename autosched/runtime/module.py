@@ -257,9 +257,9 @@ class Module:
     ) -> Explanation:
         """Every operator against what this machine could do at best, most time lost first.
 
-        The limit of an operator is the larger of its floating-point operations over the measured
-        arithmetic peak (float32) and its least traffic over the measured bandwidth, both with the
-        module's threads.
+        The limit of an operator is the larger of the time of its arithmetic at the measured peak
+        (float32) and at the measured rates of functions such as exponentials, and that of its least
+        traffic at the measured bandwidths of reading and writing, all with the module's threads.
 
         Args:
             inputs: as for ``run``; random values when None.

@@ -112,6 +112,9 @@ class StepInfo:
         bytes: of its inputs, constants and outputs, once for each execution; 0: not known.
         algorithm: a variant and its error; "" where the task is computed as it is written.
         unit: name of the tensor unit that most of it is computed on; "": plain vectors.
+        written: bytes, of ``bytes``, of its outputs.
+        functions: names of functions that are many instructions, and how often each of them is
+            evaluated in one run of the program.
     """
 
     name: str
@@ -124,6 +127,8 @@ class StepInfo:
     bytes: float = 0.0
     algorithm: str = ""
     unit: str = ""
+    written: float = 0.0
+    functions: tuple[tuple[str, float], ...] = ()
 
 
 def schedule_label(schedule: str, algorithm: str) -> str:

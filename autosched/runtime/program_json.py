@@ -106,6 +106,7 @@ def _argument_json(argument: Argument) -> Any:
 def _step_json(step: Step | HostStep) -> dict[str, Any]:
     info = {item.name: getattr(step.info, item.name) for item in fields(step.info)}
     info["layers"] = list(step.info.layers)
+    info["functions"] = [list(calls) for calls in step.info.functions]
     if isinstance(step, Step):
         places = [_argument_json(argument) for argument in step.arguments]
         sizes = list(step.sizes)
@@ -140,8 +141,16 @@ def _info_of(data: Mapping[str, Any]) -> StepInfo:
         schedule=json_text(data["schedule"]),
         bytes=_amount(data["bytes"]),
         algorithm=json_text(data["algorithm"]),
-        unit=json_text(data.get("unit", "")),  # files from before do not have it
+        # Files from before do not have the rest.
+        unit=json_text(data.get("unit", "")),
+        written=_amount(data.get("written", 0)),
+        functions=_each(_calls_of, data.get("functions", [])),
     )
+
+
+def _calls_of(value: Any) -> tuple[str, float]:
+    name, calls = json_list(value, 2)
+    return json_text(name), _amount(calls)
 
 
 def _argument_of(value: Any) -> Argument:

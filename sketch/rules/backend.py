@@ -19,6 +19,7 @@ from sketch.rules.gpu_transpose import TransposeInTiles
 from sketch.rules.gpu_units import TileOnWarps
 from sketch.rules.inline import InlineStage
 from sketch.rules.rfactor import AddRfactor
+from sketch.rules.rows_together import ScheduleRowsTogether
 from sketch.rules.rule import SketchRule
 from sketch.rules.simple import ScheduleSimply
 from sketch.rules.tensorize import TileOnUnits
@@ -60,6 +61,7 @@ CPU_SKETCHES: Final = SketchBackend(
         AddCacheWrite(),
         TileOnUnits(),
         MultiLevelTilingWithFusion(),
+        ScheduleRowsTogether(),
         ScheduleSimply(),
     ),
     ALGORITHMS,

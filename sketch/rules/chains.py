@@ -29,6 +29,7 @@ from sketch.rules.patterns import (
     loops_in_batch,
     vector_axis,
 )
+from sketch.rules.rows_together import rows_inside, rows_of, rows_that_fit
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import CACHE_TILE, REGISTER_TILE, Tiling, tiled_producer
@@ -41,9 +42,6 @@ from sketch.target.units import units_of
 
 # Rows for each thread: with fewer, blocks would be too small to use what they read again.
 _LEAST_ROWS: Final = 64
-# Rows of which stages are computed at a time: while a sum or a maximum of one waits for its last
-# term, the others go on.
-_TOGETHER: Final = (4, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +119,7 @@ class ComputeInChain:
         if row is None:
             return (_in_block(state, stage, host),)
         attached = schedule_simply(state.then(ComputeAt(name, row.id, _row_loop(row))), name)
-        return (_rows_inside(attached, name, row),)
+        return (rows_inside(attached, name, row),)
 
 
 def _units(state: State, product: StagePlan) -> tuple[Fit | None, ...]:
@@ -147,7 +145,7 @@ def _in_block(state: State, stage: StagePlan, host: StagePlan) -> State:
     inside = host.loops()[host.loops().index(tile) + 1 :]
     rows = [loop for loop in inside if host.loop_axis(loop) is host.loop_axis(tile)]
     few = all(host.kinds.get(loop) is LoopKind.UNROLLED for loop in rows)
-    return _rows_inside(attached, name, host) if few else attached
+    return rows_inside(attached, name, host) if few else attached
 
 
 def _tile_loop(program: Program, stage: StagePlan, host: StagePlan) -> LoopId | None:
@@ -176,12 +174,11 @@ def _in_rows(state: State, name: StageId) -> State:
     enough of them; else one row after the other.
     """
     stage, op = state.program.stage(name), state.program.stage(name).op
-    rows, vector = _rows(stage), vector_axis(op)
+    rows, vector = rows_of(stage), vector_axis(op)
     if op.reduce is not None or not rows or vector is None:
         return schedule_simply(state, name)
-    # What is read and what is written of them shares the first cache with what comes next.
-    room = state.target.l1_bytes // (4 * lane_bytes(op) * vector.extent)
-    together = next((n for n in _TOGETHER if n <= min(room, rows[-1].extent)), 1)
+    row_bytes = lane_bytes(op) * vector.extent
+    together = rows_that_fit(state.target, row_bytes, rows[-1].extent)
     if together == 1 or vector in standing_axes(state.program, stage):
         return schedule_simply(state, name)
     inside, lane = stage.loop(rows[-1], 1), stage.loop(vector, 1)
@@ -193,34 +190,6 @@ def _in_rows(state: State, name: StageId) -> State:
         Annotate(name, inside, LoopKind.UNROLLED.value),
         Annotate(name, lane, LoopKind.VECTORIZED.value),
     ).done([name])
-
-
-def _rows_inside(state: State, name: StageId, host: StagePlan) -> State:
-    """The loops of rows unrolled, and inside those that walk along them; where ``host`` has some
-    rows at a time, and the stage as many rows.
-    """
-    stage = state.program.stage(name)
-    rows = _rows(stage)
-    split = LoopKind.UNROLLED in host.kinds.values()
-    if not split or prod(a.extent for a in rows) != prod(a.extent for a in _rows(host)):
-        return state
-    own = [stage.loop(axis) for axis in rows]
-    loops = [loop for loop in stage.loops() if loop not in own]
-    loops = [*loops[:-1], *own, loops[-1]] if _is_vectorized(stage) else [*own, *loops]
-    return state.then(
-        Reorder(name, tuple(loops)),
-        *(Annotate(name, loop, LoopKind.UNROLLED.value) for loop in own),
-    )
-
-
-def _rows(stage: StagePlan) -> list[Axis]:
-    """Its axes but for that of the vectors, if it has any."""
-    vector = vector_axis(stage.op) if not stage.order or _is_vectorized(stage) else None
-    return [axis for axis in stage.op.axes if axis is not vector]
-
-
-def _is_vectorized(stage: StagePlan) -> bool:
-    return stage.kinds.get(stage.loops()[-1]) is LoopKind.VECTORIZED
 
 
 def _block_axes(state: State, product: StagePlan) -> frozenset[Axis]:

@@ -12,6 +12,7 @@ from sketch.lang.tensor import Compute
 from sketch.nest.lanes import lane_bytes
 from sketch.rules.locations import Location, candidate_locations
 from sketch.rules.patterns import MOST_READS, is_output
+from sketch.rules.rows_together import schedule_in_rows
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.schedule.program import Program, StagePlan
@@ -51,14 +52,17 @@ class ComputeLocation:
             # Too expensive to compute for every register tile again; and for every larger tile
             # too, where all of it stays in the caches.
             locations = () if _fits_caches(stage.op, state.target) else locations[1:]
-        states = [
-            schedule_simply(state.then(ComputeAt(stage.id, target, loop)), stage.id)
-            for target, loop in locations
-        ]
+        states = [_attached(state, stage, location) for location in locations]
         alone = stage.op.reduce is None or not _narrows(state.program, locations[0])
         if alone or _for_threads(state, stage, locations[0]):
             states.append(schedule_simply(state, stage.id))
         return tuple(states)
+
+
+def _attached(state: State, stage: StagePlan, location: Location) -> State:
+    target, loop = location
+    attached = state.then(ComputeAt(stage.id, target, loop))
+    return schedule_in_rows(attached, stage.id, state.program.stage(target))
 
 
 def _narrows(program: Program, location: Location) -> bool:

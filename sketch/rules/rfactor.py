@@ -38,7 +38,7 @@ class AddRfactor:
         chunked = _chunks(stage, state.target) is not None
         if chunked and _only_chunks(op, state.target):
             return Verdict.APPLY_AND_STOP
-        if not _wants_lanes(op, state.target):
+        if not wants_lanes(op, state.target):
             return Verdict.APPLY if chunked else Verdict.SKIP
         return Verdict.APPLY_AND_STOP
 
@@ -50,7 +50,7 @@ class AddRfactor:
         if axis is not None:
             parts = min(axis.extent, _CHUNKS_PER_THREAD * target.threads)
             found.append(state.then(Rfactor(stage.id, stage.axis(axis), parts, interleave=False)))
-        if axis is None or (_wants_lanes(op, target) and not _only_chunks(op, target)):
+        if axis is None or (wants_lanes(op, target) and not _only_chunks(op, target)):
             axis = _lanes(op, target)
             assert axis is not None
             parts = _vector_lanes(op, target)
@@ -58,7 +58,7 @@ class AddRfactor:
         return tuple(found)
 
 
-def _wants_lanes(op: Compute, target: Target) -> bool:
+def wants_lanes(op: Compute, target: Target) -> bool:
     """Whether neither tiling nor plain vectors serve the reduction well, and lanes do."""
     plain = needs_tiling(op) or is_vector_friendly(op)
     return not plain and _lanes(op, target) is not None
@@ -70,7 +70,7 @@ def _only_chunks(op: Compute, target: Target) -> bool:
     """
     points = _points(op)
     read_bytes = lane_bytes(op) * points * prod(axis.extent for axis in op.reduce_axes)
-    one_vector = points <= _vector_lanes(op, target) and _wants_lanes(op, target)
+    one_vector = points <= _vector_lanes(op, target) and wants_lanes(op, target)
     return points < target.threads or (one_vector and read_bytes > target.l2_bytes)
 
 

@@ -285,7 +285,12 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/population/smaller.py": {"_ROUNDS": "how long feasible rows are looked for"},
     "sketch/population/tape.py": {"_NEUTRAL": "arithmetic"},
     "sketch/rules/block_structure.py": {"_LEAST_TILES": "search: what is worth a block"},
-    "sketch/rules/chains.py": {"_LEAST_ROWS": "search: worth blocks", "_TOGETHER": "search: rows"},
+    "sketch/rules/chains.py": {"_LEAST_ROWS": "search: worth blocks"},
+    "sketch/rules/rows_together.py": {
+        "_TOGETHER": "search: rows",
+        "_ARRAYS": "arrays of an operator",
+        "_LEAST_GROUPS": "search: worth groups",
+    },
     "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
     "sketch/rules/generate.py": {
         "MAX_SKETCHES": "search",

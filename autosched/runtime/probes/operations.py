@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
 from itertools import pairwise
 from typing import Final
 
@@ -13,7 +14,8 @@ import numpy as np
 from codegen.build import build
 from codegen.llvm.jit import Library, aligned_workspace, call, load
 from codegen.team import Team
-from sketch.lang.expr import Expr
+from sketch.analysis.function_calls import TWO_OPERANDS
+from sketch.lang.expr import Expr, binary, unary
 from sketch.nest.loopnest import (
     Affine,
     Buffer,
@@ -42,6 +44,24 @@ def vector_seconds(target: Target, function: Callable[[Expr], Expr]) -> float:
     again = Loop(LoopVar("again"), _WALKS, 1, LoopKind.SERIAL, "spatial", nest.roots)
     run = _Runnable(replace(nest, roots=(again,)), target.with_threads(1))
     return _best_seconds(lambda: run(0)) / (_WALKS * _ELEMENTS / target.lanes(4))
+
+
+@cache
+def measured_calls(target: Target, name: str) -> float:
+    """Evaluations a second of a function of float32, all threads of ``target`` together.
+
+    Args:
+        target: this machine.
+        name: of the function, as expressions have it; or "div", "pow".
+    """
+    function: Callable[[Expr], Expr] = partial(unary, name)
+    if name in TWO_OPERANDS:
+        function = _of_two(name)
+    return target.threads * target.lanes(4) / vector_seconds(target, function)
+
+
+def _of_two(name: str) -> Callable[[Expr], Expr]:
+    return lambda x: binary(name, 1.5 if name == "div" else x, x)
 
 
 def region_seconds(target: Target) -> float:

@@ -12,7 +12,14 @@ import autosched as asd
 from autosched.cli.app import main
 from autosched.runtime.explanation import Explanation, Machine, explain_program
 from autosched.runtime.peaks import Peaks
-from autosched.runtime.probes.bandwidth import measured_bandwidth, read_stream, rounded_size
+from autosched.runtime.probes.bandwidth import (
+    copy_stream,
+    measured_bandwidth,
+    measured_write_bandwidth,
+    read_stream,
+    rounded_size,
+)
+from autosched.runtime.probes.operations import measured_calls
 from autosched.runtime.probes.pinned_threads import best_seconds
 from autosched.runtime.profiler import make_profile
 from autosched.runtime.program import ExecutionPlan, HostStep, Step, StepInfo
@@ -63,7 +70,8 @@ def test_text_json_and_table() -> None:
     assert "at 1 GFLOPS" in lines[-1] and "0.1 GB/s" in lines[-1]
     data = json.loads(json.dumps(found.to_json()))
     assert data["machine"] == {"flops": 1e9, "bandwidth": 1e8, "working_bytes": 1 << 20,
-                               "threads": 2, "on_gpu": False, "note": "", "units": {}}  # fmt: skip
+                               "threads": 2, "on_gpu": False, "note": "", "units": {},
+                               "writing": 0.0, "functions": {}}  # fmt: skip
     assert data["rows"][0]["schedule"] == "model" and data["lost_us"] == pytest.approx(17)
     frame = found.to_pandas()
     assert list(frame["lost_us"]) == sorted(frame["lost_us"], reverse=True)
@@ -78,7 +86,8 @@ def test_least_bytes_counts_every_tensor_once() -> None:
 
 def test_the_working_set_is_rounded() -> None:
     assert rounded_size(0) == rounded_size(1) == 1 << 16
-    assert rounded_size((1 << 20) + 1) == 1 << 21
+    assert rounded_size((1 << 20) + 1) == 5 << 18
+    assert rounded_size(3 << 20) == 3 << 20  # what just fits a cache stays so
     assert rounded_size(10**12) == 1 << 28
 
 
@@ -88,8 +97,18 @@ def test_the_stream_loads_and_does_little_else() -> None:
     assert text.count("vxorps") + text.count("vpxor") >= 8
 
 
+def test_copies_load_and_store_vectors() -> None:
+    target = asd.Target("cpu-avx2", threads=1)
+    lines = emit_assembly(copy_stream(target.vector_bytes), target).splitlines()
+    moved = [line.split("\t")[2] for line in lines if "vmov" in line and "%ymm" in line]
+    assert sum(text.startswith("%ymm") for text in moved) == 8
+    assert sum(text.endswith("%ymm7") or "), %ymm" in text for text in moved) == 8
+
+
 def test_bandwidth_is_measured_on_this_machine_only() -> None:
-    assert measured_bandwidth(asd.Target("cpu", threads=2), 1 << 18) > 0
+    target = asd.Target("cpu", threads=2)
+    reading = measured_bandwidth(target, 1 << 18)
+    assert 0 < measured_write_bandwidth(target, 1 << 18) <= reading * (1 + 1e-9)
     with pytest.raises(TargetError, match="the bandwidth for the cuda target"):
         measured_bandwidth(Target("cuda", "sm_90"), 1)
 
@@ -118,3 +137,53 @@ def test_the_limit_on_a_tensor_unit_is_that_of_the_unit() -> None:
     found = explain_program(program, profile, replace(MACHINE, units={"fast": 4e9}))
     assert {row.layers: row.limit_us for row in found.rows}["c1"] == pytest.approx(1)
     assert ", or 4 on fast," in str(found).splitlines()[-1]
+
+
+def limits(info: StepInfo, machine: Machine) -> tuple[float, str]:
+    """Microseconds, and what binds."""
+    program = ExecutionPlan("net", TARGET, (), (), (Step("k", (), info),), 0, 0)
+    profile = make_profile(program, np.array([5e-6]), np.array([[4e-6]]), Peaks(1e9))
+    row = next(r for r in explain_program(program, profile, machine).rows if r.layers == info.name)
+    return row.limit_us, row.bound
+
+
+def test_functions_count_as_long_as_they_take() -> None:
+    info = StepInfo("a", flops=4000.0, bytes=1.0, functions=(("exp", 1000.0), ("sin", 500.0)))
+    assert limits(info, MACHINE) == (pytest.approx(4), "compute")
+    machine = replace(MACHINE, functions={"exp": 2e8, "log": 1.0})
+    assert limits(info, machine) == (pytest.approx(3 + 5), "compute")
+
+
+def test_what_is_written_counts_as_long_as_that_takes() -> None:
+    info = StepInfo("a", flops=1.0, bytes=600.0, written=200.0)
+    assert limits(info, MACHINE) == (pytest.approx(6), "memory")
+    machine = replace(MACHINE, writing=2e7)
+    assert limits(info, machine) == (pytest.approx(4 + 10), "memory")
+    text = str(replace(explanation(), machine=replace(machine, functions={"exp": 2e9})))
+    assert text.endswith("what is written 0.02 GB/s")
+    assert "and functions at so many billions a second: exp 2, and inputs" in text
+
+
+def test_a_module_says_what_its_operators_compute_and_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The memory that limits are measured on has its inputs and outputs, too."""
+    x = asd.placeholder((16, 32), name="x")
+    powers = asd.compute((16, 32), lambda i, j: asd.exp(x[i, j]), name="y")
+    target = asd.Target("cpu", threads=1)
+    module = asd.Task(asd.ComputeDAG([powers]), target=target).module()
+    (step,) = module.program.steps
+    assert step.info.functions == (("exp", 512.0),)
+    assert (step.info.bytes, step.info.written) == (4096.0, 2048.0)
+    asked: list[object] = []
+    monkeypatch.setattr(
+        "autosched.runtime.explanation.measured_machine", lambda *a: (asked.extend(a), MACHINE)[1]
+    )
+    module._loaded.machine()
+    assert asked == [target, 4096, (), {"exp": None}]
+
+
+def test_functions_are_measured() -> None:
+    target = asd.Target("cpu", threads=2)
+    for name in ("exp", "div", "pow"):
+        assert measured_calls(target, name) > 0
