@@ -6,6 +6,7 @@ from codegen.kernel import SYMBOL, Kernel, argument_of
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
 from codegen.passes.clip import clip
+from codegen.passes.fetch_rows import fetch_rows
 from codegen.passes.fuse import fuse
 from codegen.passes.join_branches import join_branches
 from codegen.passes.joined_rows import joined_rows
@@ -47,6 +48,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     nest = promote(partial_sums(nest, target), target)
     nest = clip(nest if on_units else skip(roll_copies(nest, target)))
     nest = fuse(join_branches(simplify(specialize(nest, target))), target)
+    nest = fetch_rows(nest, target)
     return tile_operands(joined_rows(nest, target), target) if on_units else nest
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from codegen.llvm.carried import Carried
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
@@ -95,6 +96,10 @@ class Loops:
     # loops
 
     def _emit_loop(self, loop: Loop) -> None:
+        if loop.fetch:
+            with self.evaluator.memory.prefetches.inside(loop.fetch):
+                self._emit_loop(replace(loop, fetch=()))
+            return
         if not loop.clip:
             self._emit_trips(loop, [])
             return

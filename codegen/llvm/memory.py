@@ -155,8 +155,8 @@ class Memory:
         elif value is None:
             address = self.address(buffer, form, extra)
             ref = self._to_ssa(buffer.dtype, width, self._load(buffer.dtype, width, address, guard))
-            if width and buffer.ahead:
-                self.prefetches.add(buffer, form, address)
+            if width:
+                self.prefetches.with_load(buffer, form, address)
             value = known[key] = SsaValue(ref, buffer.dtype, width)
         return value
 

@@ -1,9 +1,10 @@
-"""Prefetches: what is read later is fetched into the L2 cache with what is read now."""
+"""Prefetches: what is read later is fetched into a cache with what is read now."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Protocol
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol
 
 from codegen.llvm.addresses import Address
 from codegen.llvm.features import ProcessorFeatures
@@ -13,6 +14,10 @@ from codegen.llvm.values import Form
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Buffer
+
+# How near, as LLVM's prefetches have it.
+_FIRST_CACHE: Final = 3
+_SECOND_CACHE: Final = 2
 
 
 class Pointers(Protocol):
@@ -34,6 +39,29 @@ class Prefetches:
     def __init__(self, memory: Pointers) -> None:
         self._memory = memory
         self._since_barrier = False
+        self._ahead: dict[Buffer, int] = {}  # in the loops around, in elements
+
+    @contextmanager
+    def inside(self, fetch: Sequence[tuple[Buffer, int]]) -> Iterator[None]:
+        """Inside a loop that fetches what is read later of these buffers."""
+        before = self._ahead
+        self._ahead = {**before, **dict(fetch)}
+        yield
+        self._ahead = before
+
+    def with_load(self, buffer: Buffer, form: Form, address: Address) -> None:
+        """Fetch what a vector that is read calls for.
+
+        Args:
+            buffer: that is read.
+            form: offset in bytes.
+            address: of what is read.
+        """
+        if buffer.ahead:
+            self.add(buffer, form, address)
+        elif buffer in self._ahead:
+            distance = self._ahead[buffer] * size_of(buffer.dtype)
+            self.line(address, distance, _FIRST_CACHE)
 
     def add(self, buffer: Buffer, form: Form, address: Address) -> None:
         """Fetch what lies ``buffer.ahead`` elements behind what is read.
@@ -58,12 +86,13 @@ class Prefetches:
             moved = memory.cached(("turn", base, start), moved)
             self.line(Address(moved, offset, 0, None), 0)
 
-    def line(self, address: Address, distance: int) -> None:
-        """Fetch the line ``distance`` bytes behind an address, for reading."""
+    def line(self, address: Address, distance: int, cache: int = _SECOND_CACHE) -> None:
+        """Fetch the line ``distance`` bytes behind an address, for reading, into ``cache``."""
         memory = self._memory
         memory.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
         ahead = memory.pointer(address._replace(const=address.const + distance, offsets=None))
-        memory.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
+        hint = f"i32 0, i32 {cache}, i32 1"
+        memory.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, {hint})")
         self._since_barrier = True
 
     def keep_apart(self) -> None:

@@ -193,6 +193,7 @@ def with_body(loop: Loop, body: Nodes) -> Loop:
         body,
         loop.clip,
         loop.together,
+        loop.fetch,
     )
 
 

@@ -244,6 +244,8 @@ class Loop:
     variable and variables of loops around it.  Lowering clips serial tile loops at the end of their
     axis (``i_0 + i_1 < M``: tiles that start beyond it are skipped); passes of codegen clip more.
     ``together``: of blocks, so many trips start before loops of blocks inside this one go on.
+    ``fetch``: with every vector that is read of these buffers inside the loop, the one so many
+    elements further on is fetched into the first cache; made by passes of codegen.
     """
 
     var: LoopVar
@@ -254,6 +256,7 @@ class Loop:
     body: tuple[Node, ...] = field(repr=False)
     clip: tuple[Predicate, ...] = ()
     together: Num = 1
+    fetch: tuple[tuple[Buffer, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -92,7 +92,8 @@ def _loop(loop: Loop) -> str:
     reduce = " reduce" if loop.axis_kind == "reduce" else ""
     clip = " clip " + " and ".join(map(_predicate, loop.clip)) if loop.clip else ""
     together = f" {loop.together} together" if int(loop.together) > 1 else ""
-    return f"{loop.kind.value} {loop.var.name} in 0..{end}{step}{together}{reduce}{clip}"
+    fetch = "".join(f" fetch {buffer.name} + {ahead}" for buffer, ahead in loop.fetch)
+    return f"{loop.kind.value} {loop.var.name} in 0..{end}{step}{together}{reduce}{clip}{fetch}"
 
 
 def _store(store: Store) -> str:
