@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, map_body
@@ -49,6 +49,18 @@ def fetch_rows(nest: LoopNest, target: Target) -> LoopNest:
     return nest
 
 
+class _Move(NamedTuple):
+    """How loads of a pass move with the loops around it.
+
+    Attributes:
+        ahead: elements from one trip to the next.
+        terms: all that moves the pass as a whole, by variable.
+    """
+
+    ahead: int
+    terms: frozenset[tuple[LoopVar, int]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Fetch:
     """Of one buffer."""
@@ -75,12 +87,11 @@ class _Fetch:
         passes = list(self._passes(rows.body))
         if len(passes) < _LEAST_PASSES:
             return 0
-        moved = {self._moved(rows, around, load) for one in passes for around, load in one}
-        if len(moved) != 1 or None in moved:
+        first, *others = [self._moved(rows, *read) for one in passes for read in one]
+        if first is None or any(move != first for move in others):
             return 0
-        ((ahead, _),) = moved
-        room = self.target.l1_bytes // _ARRAYS
-        return ahead if ahead * size_of(self.buffer.dtype) <= room else 0
+        room = self.target.l1_bytes // (_ARRAYS * size_of(self.buffer.dtype))
+        return first.ahead if first.ahead <= room else 0
 
     def _passes(self, body: Nodes) -> Iterator[Reads]:
         """The loads of each loop in the body that reads the buffer; cases of a branch are one."""
@@ -101,12 +112,8 @@ class _Fetch:
             if load.buffer is self.buffer
         ]
 
-    def _moved(
-        self, rows: Loop, around: tuple[Loop, ...], load: BufferLoad
-    ) -> tuple[int, frozenset[tuple[LoopVar, int]]] | None:
-        """(elements from one trip to the next, what else moves the whole pass), if the elements of
-        a trip are in between and a vector each; None for other loads.
-        """
+    def _moved(self, rows: Loop, around: tuple[Loop, ...], load: BufferLoad) -> _Move | None:
+        """None for a load of no vector, or of elements that the next trip reads, too."""
         form, quasi = flatten(self.buffer, load.indices)
         lanes = around[-1] if around and around[-1].kind is LoopKind.VECTORIZED else None
         if quasi or lanes is None or form.coefficient(lanes.var) != 1:
@@ -120,7 +127,7 @@ class _Fetch:
             span += step * (int(loop.extent) - 1)
         inside = {loop.var for loop in around}
         outside = frozenset((v, c) for v, c in form.terms if v not in inside)
-        return (ahead, outside) if span < ahead else None
+        return _Move(ahead, outside) if span < ahead else None
 
     def _marked(self, nodes: Nodes, ahead: int) -> tuple[Nodes, bool]:
         """``nodes`` with the fetch in the last pass, and whether there is one."""

@@ -165,6 +165,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_SPIN_NANOSECONDS": "what sleeping and waking costs in Linux",
         "_LOOKS_A_CLOCK": "how often a waiting thread reads the clock",
     },
+    "codegen/passes/fetch_rows.py": {
+        "_LEAST_PASSES": "the last pass fetches, the first waits",
+        "_ARRAYS": "arrays of an operator",
+    },
     "codegen/passes/lane_trees.py": {"_LEAST_LANES": "a tree of fewer gains nothing"},
     "codegen/passes/means.py": {
         "_LEAST_TERMS": "accuracy of means: what a division may cost",
