@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Protocol
 
 from codegen.llvm.addresses import Address
 from codegen.llvm.features import ProcessorFeatures
@@ -14,10 +14,6 @@ from codegen.llvm.values import Form
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Buffer
-
-# How near, as LLVM's prefetches have it.
-_FIRST_CACHE: Final = 3
-_SECOND_CACHE: Final = 2
 
 
 class Pointers(Protocol):
@@ -61,7 +57,7 @@ class Prefetches:
             self.add(buffer, form, address)
         elif buffer in self._ahead:
             distance = self._ahead[buffer] * size_of(buffer.dtype)
-            self.line(address, distance, _FIRST_CACHE)
+            self.line(address, distance, hint=3)
 
     def add(self, buffer: Buffer, form: Form, address: Address) -> None:
         """Fetch what lies ``buffer.ahead`` elements behind what is read.
@@ -86,13 +82,16 @@ class Prefetches:
             moved = memory.cached(("turn", base, start), moved)
             self.line(Address(moved, offset, 0, None), 0)
 
-    def line(self, address: Address, distance: int, cache: int = _SECOND_CACHE) -> None:
-        """Fetch the line ``distance`` bytes behind an address, for reading, into ``cache``."""
+    def line(self, address: Address, distance: int, hint: int = 2) -> None:
+        """Fetch the line ``distance`` bytes behind an address, for reading.
+
+        ``hint``: LLVM's locality: 3 for the first cache, 2 for the second.
+        """
         memory = self._memory
         memory.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
         ahead = memory.pointer(address._replace(const=address.const + distance, offsets=None))
-        hint = f"i32 0, i32 {cache}, i32 1"
-        memory.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, {hint})")
+        how = f"i32 0, i32 {hint}, i32 1"
+        memory.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, {how})")
         self._since_barrier = True
 
     def keep_apart(self) -> None:

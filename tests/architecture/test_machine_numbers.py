@@ -23,7 +23,9 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
     "sketch/population/draw_gpu.py": "search: which numbers are likely",
+    "codegen/passes/fetch_rows.py": "passes over a row, and arrays of an operator",
     "sketch/rules/gpu_units.py": "levels of tiles",
+    "sketch/rules/rows_together.py": "search: rows at a time; arrays of an operator",
     "sketch/rules/warp_fit.py": "search: where units are offered; PTX: ldmatrix",
     "codegen/cuda/tile_text.py": "PTX: fields of a matrix descriptor",
     "codegen/cuda/tile_nest.py": "PTX: swizzling of 128 bytes",
@@ -88,10 +90,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "costmodel/extract/evictions.py": {"_ALL_GONE": "share of a cache"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/device.py": {"_ASYNCHRONOUS": "PTX: sizes of cp.async"},
-    "codegen/cuda/rounds.py": {
-        "_MOST_ROUNDS": "length of code",
-        "_ROUNDS": "length of code",
-    },
+    "codegen/cuda/rounds.py": {"_MOST_ROUNDS": "length of code", "_ROUNDS": "length of code"},
     "codegen/cuda/nvrtc.py": {"_ROOMY_THREADS": "what the compiler is asked for"},
     "codegen/cuda/passes/keep_rows.py": {
         "_MOST_BYTES": "registers of rows that a block of the most threads has beside its own",
@@ -164,10 +163,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/llvm/team_region.py": {
         "_SPIN_NANOSECONDS": "what sleeping and waking costs in Linux",
         "_LOOKS_A_CLOCK": "how often a waiting thread reads the clock",
-    },
-    "codegen/passes/fetch_rows.py": {
-        "_LEAST_PASSES": "the last pass fetches, the first waits",
-        "_ARRAYS": "arrays of an operator",
     },
     "codegen/passes/lane_trees.py": {"_LEAST_LANES": "a tree of fewer gains nothing"},
     "codegen/passes/means.py": {
@@ -290,11 +285,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/population/tape.py": {"_NEUTRAL": "arithmetic"},
     "sketch/rules/block_structure.py": {"_LEAST_TILES": "search: what is worth a block"},
     "sketch/rules/chains.py": {"_LEAST_ROWS": "search: worth blocks"},
-    "sketch/rules/rows_together.py": {
-        "_TOGETHER": "search: rows",
-        "_ARRAYS": "arrays of an operator",
-        "_LEAST_GROUPS": "search: worth groups",
-    },
     "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
     "sketch/rules/generate.py": {
         "MAX_SKETCHES": "search",
