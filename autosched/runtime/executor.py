@@ -22,8 +22,7 @@ from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, Tens
 from autosched.system.memory_limit import check_room
 from codegen.denormals import flush_flag
 
-_RUN_PLAN: Final = ctypes.CFUNCTYPE(
-    None,
+_ARGUMENTS: Final = (
     ctypes.c_void_p,
     ctypes.c_int64,
     ctypes.c_void_p,
@@ -31,6 +30,7 @@ _RUN_PLAN: Final = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_int,
 )
+_RUN_PLAN: Final = ctypes.CFUNCTYPE(None, *_ARGUMENTS)
 _RUN_PLAN_TIMED: Final = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
 )
@@ -92,10 +92,14 @@ class Executor:
         self._inputs: tuple[NDArray[Any], ...] = ()
         self._results: dict[int, NDArray[Any]] = {}
         self._host: dict[int, NDArray[Any]] = {}
-        self._specs = program.inputs
+        self._names = tuple(spec.name for spec in program.inputs)
         self.target = program.target
         self._order = program.outputs
+        in_memory = all(place.segment != "host" for _, place in program.outputs)
+        # The names of outputs, where all of them are in memory.
+        self._named = [spec.name for spec, _ in program.outputs] if in_memory else None
         self._flush = flush_flag(program.denormals)
+        self._calls: tuple[int, list[tuple[Any, ...]]] = 0, self._calls_of(0)
 
     def bind(
         self, inputs: Mapping[str, NDArray[Any]], given: Mapping[str, NDArray[Any]] | None = None
@@ -109,7 +113,8 @@ class Executor:
         Raises:
             OutOfMemoryError: there is no room for an output.
         """
-        self._inputs = tuple([_dense(inputs[spec.name]) for spec in self._specs])
+        arrays = [inputs[name] for name in self._names]
+        self._inputs = tuple([a if a.flags.carray else _dense(a) for a in arrays])
         bound = self._outputs.prepare(self._inputs, given or {})
         self._results = bound.arrays
         self._plan.bind(bound.inputs, bound.outputs)
@@ -120,12 +125,15 @@ class Executor:
         The arrays are new, or those that were given.
         """
         arrays = self._results
-        found = {
-            spec.name: arrays[number]
-            if place.segment != "host"
-            else self._array(spec, place).copy()
-            for number, (spec, place) in enumerate(self._order)
-        }
+        if self._named is not None:
+            found = {name: arrays[number] for number, name in enumerate(self._named)}
+        else:
+            found = {
+                spec.name: arrays[number]
+                if place.segment != "host"
+                else self._array(spec, place).copy()
+                for number, (spec, place) in enumerate(self._order)
+            }
         self._inputs, self._results = (), {}
         self._host.clear()
         return found
@@ -139,17 +147,33 @@ class Executor:
         Raises:
             HostError: a host step failed.
         """
-        copies, last = self._outputs, len(self._segments) - 1
-        for number, segment in enumerate(self._segments):
-            if isinstance(segment, _Kernels):
-                count = copies.count if number == last else 0
-                self._run_plan(
-                    segment.address, segment.count, team, copies.address, count, self._flush
-                )
+        prepared_for, calls = self._calls
+        if team != prepared_for:
+            calls = self._calls_of(team)
+            self._calls = team, calls
+        for segment, call in zip(self._segments, calls, strict=True):
+            if call:
+                self._run_plan(*call)
             else:
+                assert isinstance(segment, _Evaluation)
                 self._evaluate(segment)
-        if not self._segments or not isinstance(self._segments[last], _Kernels):
+        if not calls or not calls[-1]:
             self._copy_outputs()
+
+    def _calls_of(self, team: int) -> list[tuple[Any, ...]]:
+        """The arguments of each segment's call, as ctypes has them, which is a third of a call; of
+        one on the host, none.
+        """
+        copies, last = self._outputs, len(self._segments) - 1
+        found: list[tuple[Any, ...]] = []
+        for number, segment in enumerate(self._segments):
+            if not isinstance(segment, _Kernels):
+                found.append(())
+                continue
+            count = copies.count if number == last else 0
+            values = segment.address, segment.count, team, copies.address, count, self._flush
+            found.append(tuple(kind(v) for kind, v in zip(_ARGUMENTS, values, strict=True)))
+        return found
 
     @property
     def arena(self) -> NDArray[np.uint8]:

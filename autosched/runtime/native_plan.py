@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,17 @@ class NativeLibrary(Protocol):
         ...
 
 
+class _Cell(NamedTuple):
+    """An entry ``offset`` bytes behind the address of an array of the caller's, by its number."""
+
+    entry: memoryview
+    number: int
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Follower:
-    """Entries that follow the address of an array of the caller's: int64 ``offsets`` behind it, or
-    all of them ``only``.
+    """Entries that follow the address of an array of the caller's, int64 ``offsets`` behind it.
 
     ``number``: of the array; ``written``: it is an output, not an input.
     """
@@ -37,7 +44,6 @@ class _Follower:
     number: int
     written: bool
     offsets: NDArray[np.int64]
-    only: int | None
 
 
 class NativePlan:
@@ -55,6 +61,8 @@ class NativePlan:
         self._library = library
         self._bases = bases
         self._followers: list[_Follower] = []
+        self._read: list[_Cell] = []
+        self._written: list[_Cell] = []
         self._tables: list[NDArray[np.uint64]] = []
         blocks = [self._block(program, loop) for loop in kernel_loops(program)]
         self._rows = np.concatenate([rows for rows, _ in blocks] or [np.zeros((0, 2), np.uint64)])
@@ -68,13 +76,14 @@ class NativePlan:
             inputs: addresses in the order of the program's inputs.
             outputs: addresses by the number of the output.
         """
+        for entry, number, offset in self._read:  # nearly all: numbers are quicker than arrays
+            entry[0] = inputs[number] + offset
+        for entry, number, offset in self._written:
+            entry[0] = outputs[number] + offset
         for follower in self._followers:
             number = follower.number
             address = outputs[number] if follower.written else inputs[number]
-            if follower.only is not None:  # nearly all: numbers are quicker than arrays
-                follower.entries.fill(address + follower.only)
-            else:
-                follower.entries[...] = follower.offsets + address
+            follower.entries[...] = follower.offsets + address
 
     def _block(
         self, program: ExecutionPlan, loop: RepeatedSteps
@@ -109,9 +118,12 @@ class NativePlan:
 
     def _fill(self, entries: NDArray[np.uint64], place: Place, offsets: NDArray[np.int64]) -> None:
         if place.segment in ("input", "output"):
-            only = int(offsets[0]) if len(offsets) == 1 else None
             written = place.segment == "output"
-            self._followers.append(_Follower(entries, place.offset, written, offsets, only))
+            if len(entries) == 1:
+                cells = self._written if written else self._read
+                cells.append(_Cell(memoryview(entries), place.offset, int(offsets[0])))
+            else:
+                self._followers.append(_Follower(entries, place.offset, written, offsets))
         elif place.segment in self._bases:
             entries[...] = offsets + (self._bases[place.segment] + place.offset)
 

@@ -102,7 +102,7 @@ class Outputs:
         arrays: dict[int, NDArray[Any]] = {}
         targets: dict[int, int] = {}
         for output in self._outputs:
-            wanted = given.get(output.name)
+            wanted = given.get(output.name) if given else None
             if wanted is None or not _writable_in_place(wanted, (*inputs, *arrays.values())):
                 memory = self._memory_of(output)
                 wanted = np.ndarray(output.shape, output.dtype, memory.block, memory.start)
@@ -122,7 +122,8 @@ class Outputs:
         """That of one of the last two runs, or other memory where both are still held."""
         kept = self._kept[output.number]
         for memory in kept:
-            if _references(memory) == _UNSHARED:
+            # As in ``_references``: one function less.
+            if getrefcount(memory.block) == _UNSHARED:
                 return memory
         memory = _new_memory(output)
         kept.append(memory)
