@@ -121,7 +121,7 @@ class NativePlan:
             written = place.segment == "output"
             if len(entries) == 1:
                 cells = self._written if written else self._read
-                cells.append(_Cell(memoryview(entries), place.offset, int(offsets[0])))
+                cells.append(_Cell(entries.data, place.offset, int(offsets[0])))
             else:
                 self._followers.append(_Follower(entries, place.offset, written, offsets))
         elif place.segment in self._bases:
