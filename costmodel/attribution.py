@@ -28,6 +28,7 @@ GROUP_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "packing": "packed constants",
         "hardware": "the machine",
         "gpu": "blocks and threads of the GPU",
+        "unit": "tensor units",
         "draft": "the draft model's terms",
     }
 )

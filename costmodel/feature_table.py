@@ -18,7 +18,8 @@ class Feature:
 
     Attributes:
         name: unique, ``snake_case``.
-        unit: "B", "lines", "ops", "trips", "s", "1" (a ratio or a count), "code" (a category).
+        unit: "B", "lines", "ops", "trips", "ops/B", "ops/s", "s", "1" (a ratio or a count),
+            "code" (a category).
         group: the family that computes it.
         doc: what it means.
     """
@@ -222,6 +223,13 @@ _GPU: Final = _group(
     ("gpu_independent", "1", "results that a thread computes independently of each other"),
     ("gpu_rounds", "1", "barriers that a block waits at"),
 )
+_UNIT: Final = _group(
+    "unit",
+    ("unit_share", "1", "share of the operations that a tensor unit does"),
+    ("unit_rate", "ops/s", "rate of that unit, in one core or processor; a mac counts two"),
+    ("unit_loaded_bytes", "B", "bytes of operands loaded for the unit, all trips"),
+    ("unit_stored_bytes", "B", "bytes of its results stored, and loaded to be added to"),
+)
 _DRAFT: Final = _group(
     "draft",
     ("draft_compute_seconds", "s", "draft model: arithmetic and loads, one thread"),
@@ -232,7 +240,7 @@ _DRAFT: Final = _group(
 
 FEATURES: Final[tuple[Feature, ...]] = (
     *_COMPUTATION, *_ANNOTATION, *_ACCESS, *_LOCALITY, *_ALLOCATION, *_STRUCTURE, *_REGISTERS,
-    *_PARALLEL, *_VALIDITY, *_PACKING, *_HARDWARE, *_GPU, *_DRAFT,
+    *_PARALLEL, *_VALIDITY, *_PACKING, *_HARDWARE, *_GPU, *_UNIT, *_DRAFT,
 )  # fmt: skip
 
 FEATURE_COUNT: Final = len(FEATURES)
@@ -240,7 +248,7 @@ FEATURE_NAMES: Final = tuple(feature.name for feature in FEATURES)
 FEATURE_INDEX: Final = {name: index for index, name in enumerate(FEATURE_NAMES)}
 
 # Raised by hand when a formula changes and the table does not.
-_REVISION: Final = 14
+_REVISION: Final = 15
 _TABLE: Final = ";".join(f"{f.name}:{f.unit}" for f in FEATURES)
 FEATURE_VERSION: Final = f"{_REVISION}-{hashlib.sha256(_TABLE.encode()).hexdigest()[:8]}"
 

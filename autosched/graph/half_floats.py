@@ -89,7 +89,7 @@ class _InHalfFloats(GraphRewriter):
         self._exact = self._with_sources(graph.result_values)
         self._narrow: dict[str, str] = {}
         self._wide: dict[str, str] = {}
-        self._weights: dict[str, str] = {}
+        self._weights: dict[tuple[str, int], str] = {}
 
     @staticmethod
     def _count(node: Node) -> int:
@@ -143,14 +143,14 @@ class _InHalfFloats(GraphRewriter):
         self.builder.copy(node, (rounded, factor, *bias), replace(op, dtype=WIDE))
 
     def _weight(self, name: str, missing: int) -> str:
-        if name not in self._weights:
+        if (name, missing) not in self._weights:
             array = storage_floats(self.graph.constants[name], self._dtype)
             if missing:
                 channels = array.ndim - 2
                 array = np.pad(array, [(0, missing * (d == channels)) for d in range(array.ndim)])
             label = self.builder.unique(f"{name}.{self._dtype}")
-            self._weights[name] = self.builder.constant(label, array)
-        return self._weights[name]
+            self._weights[name, missing] = self.builder.constant(label, array)
+        return self._weights[name, missing]
 
     def _as_narrow(self, name: str) -> str:
         if name not in self._narrow:

@@ -22,7 +22,8 @@ _USED: Final = frozenset(
         "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "fma", "f16c", "bmi", "bmi2",
         "lzcnt", "popcnt", "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl",
         "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni", "avxvnniint8",
-        "amx-tile", "amx-int8", "amx-bf16", "neon", "fullfp16", "dotprod", "i8mm", "bf16", "sve",
+        "amx-tile", "amx-int8", "amx-bf16", "amx-fp16", "neon", "fullfp16", "dotprod", "i8mm",
+        "bf16", "sve",
     )
 )  # fmt: skip
 # Sizes say how good a schedule is, not whether it runs, nor what it computes.

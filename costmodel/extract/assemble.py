@@ -34,6 +34,7 @@ from costmodel.extract.structure import (
     structure_columns,
     validity_columns,
 )
+from costmodel.extract.unit_columns import unit_columns
 from costmodel.extract.validity import validity
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
@@ -177,6 +178,7 @@ def statement_columns(
         **packing_columns(analysis, originals),
         **hardware_columns(analysis.target),
         **({} if kernel is None else gpu_columns(analysis, kernel)),
+        **unit_columns(analysis, tile, kernel),
         **_draft_columns(terms),
     }
 

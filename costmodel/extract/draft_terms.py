@@ -25,6 +25,7 @@ from costmodel.extract.turns import turns
 from costmodel.extract.validity import Validity
 from sketch.nest.loopnest import Scope
 from sketch.target.rates import Rates
+from sketch.target.target import Target
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,12 +146,19 @@ def _region_cycles(analysis: Analysis) -> Quantity:
     return where(tasks_of(analysis) > 1.0, analysis.target.rates.region, 0.0)
 
 
+def operations_per_cycle(target: Target) -> float:
+    """Multiply-adds of vectors that a core starts in a cycle, or operations of a tensor unit whose
+    operands are vectors.
+    """
+    return target.fma_accumulators / (target.rates.fma_slack * target.rates.fma_latency)
+
+
 def _compute_cycles(
     analysis: Analysis, tile: AccumulatorTile, checks: Validity, rates: Rates
 ) -> Quantity:
     if analysis.uses_tiles:
         return tile_cycles(analysis, tile, checks) + _other_sites(analysis, tile)
-    units = analysis.target.fma_accumulators / (rates.fma_slack * rates.fma_latency)
+    units = operations_per_cycle(analysis.target)
     reduces = analysis.main.store.reducer is not None
     steps = analysis.trips / (tile.rows * tile.vectors) * _vector_share(analysis, tile)
     if analysis.uses_unit:

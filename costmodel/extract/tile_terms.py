@@ -14,7 +14,7 @@ from sketch.nest.loopnest import LoopKind
 from sketch.target.units import UNITS
 
 # A product takes as long as all rows that a unit can have, but for few of them.
-_ROWS = float(max(unit.m for unit in UNITS))
+_ROWS = float(max(unit.m for unit in UNITS if unit.tiles))
 
 
 def tile_cycles(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> Quantity:
@@ -29,17 +29,23 @@ def tile_cycles(analysis: Analysis, tile: AccumulatorTile, checks: Validity) -> 
     results = tile.accumulators
     lanes = float(analysis.target.lanes(analysis.lane_bytes))
     steps = analysis.trips / (results * lanes * height * analysis.unit_terms)
-    share = larger(height / _ROWS, rates.tile_least)
-    products = results * rates.tile_product * share
+    product = product_cycles(analysis)
+    products = results * product
     lines = tile.prefetches * analysis.unit_terms / 4.0 / rates.loads
     loads = (tile.broadcast_loads + tile.vector_loads) * rates.tile_load + lines
     whole = checks.tile_valid * (1.0 - _cut(analysis, checks))
     copies = tile.broadcast_loads * rates.tile_copy * (height / _ROWS) * (1.0 - whole)
     step = larger(products, loads) + rates.load_overlap * smaller(products, loads) + copies
     fetched = where(in_memory(analysis), rates.tile_load + rates.tile_store, 0.0)
-    visit = results * (rates.tile_store + fetched) + rates.tile_product * share
+    visit = results * (rates.tile_store + fetched) + product
     chain = larger(tile.chain * tile.reduce_unroll, 1.0)
     return steps * (step + visit / chain) * checks.tail_executed
+
+
+def product_cycles(analysis: Analysis) -> Quantity:
+    """Of one product on tile registers."""
+    rates = analysis.target.rates
+    return rates.tile_product * larger(analysis.unit_rows / _ROWS, rates.tile_least)
 
 
 def _cut(analysis: Analysis, checks: Validity) -> Quantity:

@@ -38,16 +38,20 @@ class UnitUse:
     """Of one block, [P] or fixed.
 
     Attributes:
+        rate: multiply-adds of the tensor units in a cycle.
         cycles: of the tensor units.
         issue: instructions of warps: products, and loads of their operands.
         wavefronts: passes of shared memory.
         conflicts: passes of one register's load, mean of the operands.
+        loaded: bytes of operands that come from shared memory.
     """
 
+    rate: float
     cycles: Quantity
     issue: Quantity
     wavefronts: Quantity
     conflicts: Quantity
+    loaded: Quantity
 
 
 def unit_use(analysis: Analysis, kernel: KernelShape) -> UnitUse:
@@ -55,22 +59,23 @@ def unit_use(analysis: Analysis, kernel: KernelShape) -> UnitUse:
     main = analysis.main
     together = threads_of_unit((loop.kind, loop.extent) for loop in main.loops)
     macs = product(tuple(p for p in main.loops if p.kind is not LoopKind.BLOCK))
-    cycles = macs / unit_macs(main.store, analysis.target, together)
+    rate = unit_macs(main.store, analysis.target, together)
     if together > WARP:
-        return _of_tiles(analysis, macs, cycles)
-    return _of_warps(analysis, kernel, cycles)
+        return _of_tiles(analysis, macs, rate)
+    return _of_warps(analysis, kernel, macs, rate)
 
 
-def _of_tiles(analysis: Analysis, macs: Quantity, cycles: Quantity) -> UnitUse:
+def _of_tiles(analysis: Analysis, macs: Quantity, rate: float) -> UnitUse:
     """Of units that read tiles by themselves, each all of its operands."""
     main = analysis.main
     operands = [a for a in analysis.accesses if a.site is main and _is_operand(a)]
     terms = next(p for p in main.loops if p.kind is LoopKind.TENSOR).extent
     rows = [_rows_of_unit(main, access) for access in operands]
     units = macs / (rows[0] * rows[1] * terms)
-    passes: Quantity = 0.0
+    loaded: Quantity = 0.0
     for access, count in zip(operands, rows, strict=True):
-        passes = passes + units * count * terms * access.element_bytes / ROW_BYTES
+        loaded = loaded + units * count * terms * access.element_bytes
+    passes = loaded / ROW_BYTES
     issue: Quantity = units * _GROUP_WARPS * _DESCRIBING
     if _is_rounded(main.store):
         # each element where it lies: it is read, and written
@@ -78,7 +83,7 @@ def _of_tiles(analysis: Analysis, macs: Quantity, cycles: Quantity) -> UnitUse:
             elements = product(tuple(p for p in main.loops if _walks(p, access)))
             passes = passes + 2.0 * elements * access.element_bytes / ROW_BYTES
             issue = issue + elements / float(WARP) * _ROUNDING
-    return UnitUse(cycles, issue, passes, 1.0)
+    return UnitUse(rate, macs / rate, issue, passes, 1.0, loaded)
 
 
 def _walks(loop: LoopInfo, access: Access) -> bool:
@@ -108,7 +113,7 @@ def _rows_of_unit(main: StoreSite, access: Access) -> Quantity:
     return rows
 
 
-def _of_warps(analysis: Analysis, kernel: KernelShape, cycles: Quantity) -> UnitUse:
+def _of_warps(analysis: Analysis, kernel: KernelShape, macs: Quantity, rate: float) -> UnitUse:
     """Of units of single warps, whose lanes load their parts of the operands."""
     main = analysis.main
     own = [p for p in main.loops if p.kind not in (LoopKind.BLOCK, LoopKind.THREAD)]
@@ -121,23 +126,37 @@ def _of_warps(analysis: Analysis, kernel: KernelShape, cycles: Quantity) -> Unit
     products = steps * product(copies) / _RESULTS
     issue: Quantity = products
     passes: Quantity = 0.0
+    registers: Quantity = 0.0
     each: list[Quantity] = []
     for access in operands:
-        loads, cost = _operand(analysis, access, terms, copies)
-        issue, passes = issue + steps * loads[0], passes + steps * loads[1]
-        each.append(cost)
+        use = _operand(analysis, access, terms, copies)
+        issue, passes = issue + steps * use.instructions, passes + steps * use.passes
+        registers = registers + steps * use.registers
+        each.append(use.conflicts)
     conflicts = sum(each[1:], each[0]) / float(len(each)) if each else 1.0
-    return UnitUse(cycles, issue, passes, conflicts)
+    loaded = registers * float(REGISTER_BYTES * WARP)
+    return UnitUse(rate, macs / rate, issue, passes, conflicts, loaded)
 
 
 def _is_operand(access: Access) -> bool:
     return access.buffer.scope is Scope.SHARED
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Operand:
+    """Of one operand of all units of a warp: registers of a thread, instructions and passes that
+    load them, and passes of one register.
+    """
+
+    registers: Quantity
+    instructions: Quantity
+    passes: Quantity
+    conflicts: Quantity
+
+
 def _operand(
     analysis: Analysis, access: Access, terms: LoopInfo, copies: tuple[LoopInfo, ...]
-) -> tuple[tuple[Quantity, Quantity], Quantity]:
-    """((instructions, passes) of a warp for one operand of all its units, passes of a register)."""
+) -> _Operand:
     programs, size = analysis.programs, access.element_bytes
     lane = _lane(analysis.main, access)
     step, along = access.address_step(lane) / lane.stride, access.address_step(terms)
@@ -159,7 +178,7 @@ def _operand(
     alone = registers * pack
     instructions = where(whole, registers / _MATRICES, alone * (1.0 + _JOINING))
     passes = where(whole, registers, alone) * cost
-    return (instructions, passes), cost
+    return _Operand(registers, instructions, passes, cost)
 
 
 def _lane(main: StoreSite, access: Access) -> LoopInfo:

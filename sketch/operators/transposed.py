@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sketch.errors import ExpressionError
-from sketch.lang.expr import Axis, Const, Expr
+from sketch.lang.expr import Axis, Const, Expr, as_expr
 from sketch.lang.tensor import SharedBuffer, Tensor, compute
 from sketch.operators.channels import (
     Channels,
@@ -134,7 +134,7 @@ def _part(
 
     def element(*axes: Axis) -> Expr:
         if any(chosen.head.taps == 0 for chosen in ranges):
-            return Const(0.0, data.dtype)
+            return as_expr(0, data.dtype)
         zero = Const(0, "int64")
         indices, kernel = [], []
         for chosen, (position, phase), tap in zip(ranges, places, taps.kernel, strict=True):

@@ -83,7 +83,7 @@ class Rates:
     tile_load: float = 8.0
     tile_store: float = 16.0
     tile_arrival: float = 0.3
-    tile_copy: float = 200.0
+    tile_copy: float = 50.0
 
 
 USUAL_RATES: Final = Rates()

@@ -54,7 +54,7 @@ class TensorUnit:
 
     Units with tile registers take fewer rows and products as well.  Of the k elements of an operand
     those of a 32-bit lane lie together.  Of floats they sum the products of even k and of odd k in
-    this order, then both sums, and add that to ``acc``.
+    this order, then both sums, and add that to ``acc``.  Denormal float16 operands are no zeros.
 
     Units of a GPU are computed by the threads of a warp together, or of four warps; each has a part
     of the results, and of the operands where these are not in shared memory.  In which order they
@@ -186,11 +186,24 @@ def _tile_products() -> tuple[TensorUnit, ...]:
         )
         for name, lhs, rhs in kinds
     )
-    floats = TensorUnit(
-        "tdpbf16ps", _TILE_ROWS, n, TILE_BYTES // 2, "bfloat16", "bfloat16", "float32",
-        ("amx-tile", "amx-bf16"), TILES,
-    )  # fmt: skip
-    return (*whole, floats)
+    floats = tuple(
+        TensorUnit(
+            name,
+            _TILE_ROWS,
+            n,
+            TILE_BYTES // 2,
+            dtype,
+            dtype,
+            "float32",
+            ("amx-tile", needs),
+            TILES,
+        )
+        for name, dtype, needs in (
+            ("tdpbf16ps", "bfloat16", "amx-bf16"),
+            ("tdpfp16ps", "float16", "amx-fp16"),
+        )
+    )
+    return whole + floats
 
 
 def _warp_products() -> tuple[TensorUnit, ...]:

@@ -37,7 +37,7 @@ def with_feature(name: str, *features: str) -> Target:
 
 WIDE = with_feature("cpu-avx512", "avx512vnni", "avx512bf16")
 NARROW = with_feature("cpu-avx2", "avxvnni")
-TILES = with_feature("cpu-avx512", "amx-tile", "amx-int8", "amx-bf16")
+TILES = with_feature("cpu-avx512", "amx-tile", "amx-int8", "amx-bf16", "amx-fp16")
 
 
 def int_product(

@@ -88,7 +88,7 @@ def checked_inputs(op: Conv, inputs: Sequence[TensorType]) -> tuple[ConvWeight, 
             f"for the same number of dimensions"
         )
     expect_rank(op, data, rank + 2)
-    if op.dtype is not None and (op.transposed or not is_computed_in(data, weight, op.dtype)):
+    if op.dtype is not None and not is_computed_in(data, weight, op.dtype):
         raise GraphError(f"{op.kind} of {data} and {weight} is not computed in {op.dtype}")
     if op.layout == "NCHW":
         expect_rank(op, weight, rank + 2, "weight")
@@ -153,9 +153,6 @@ def lower_conv(op: Conv, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, .
     """
     form = op.weight(inputs[1].shape)
     data, weight = channels_last_operands(op, inputs, form, name)
-    if op.dtype is not None:
-        data = _widened(data, op.dtype, f"{name}.wide_data")
-        weight = _widened(weight, op.dtype, f"{name}.wide_weight")
     windows = (op.strides, op.padding, op.dilation)
     if not form.is_plain:
         if form.is_depthwise:
@@ -188,7 +185,7 @@ def buffer_order(op: Conv) -> tuple[int, ...]:
 def channels_last_operands(
     op: Conv, inputs: Sequence[Tensor], form: ConvWeight, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Data and weight channels last.
+    """Data and weight channels last, in the type that they are multiplied in.
 
     Args:
         op: the convolution.
@@ -197,13 +194,18 @@ def channels_last_operands(
         name: of stages that change a layout.
     """
     data, weight = inputs[:2]
-    if op.layout == "NHWC":
+    if op.layout == "NCHW":
+        data = layout.transpose(data, (0, *range(2, data.ndim), 1), f"{name}.nhwc")
+        shape = form.split_shape(op.transposed)
+        if weight.shape != shape:
+            weight = layout.reshape(weight, shape, f"{name}.split_weight")
+        weight = layout.transpose(weight, form.permutation(op.transposed), f"{name}.hwio")
+    if op.dtype is None:
         return data, weight
-    data = layout.transpose(data, (0, *range(2, data.ndim), 1), f"{name}.nhwc")
-    shape = form.split_shape(op.transposed)
-    if weight.shape != shape:
-        weight = layout.reshape(weight, shape, f"{name}.split_weight")
-    return data, layout.transpose(weight, form.permutation(op.transposed), f"{name}.hwio")
+    return (
+        _widened(data, op.dtype, f"{name}.wide_data"),
+        _widened(weight, op.dtype, f"{name}.wide_weight"),
+    )
 
 
 def with_bias(

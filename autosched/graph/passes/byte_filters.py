@@ -52,7 +52,8 @@ def byte_filters(values: Array, op: Dense | MatMul | Conv) -> ByteFilters | None
     No unit computes groups, nor is there one sum of data for all outputs: they have wider weights.
 
     Args:
-        values: integers ``[k, n]`` of a product, ``[n, ...]`` of a convolution.
+        values: integers ``[k, n]`` of a product, ``[n, ...]`` of a convolution, ``[k, n, ...]`` of
+            a transposed one.
         op: the layer.
     """
     if values.size == 0:
@@ -63,7 +64,7 @@ def byte_filters(values: Array, op: Dense | MatMul | Conv) -> ByteFilters | None
     if isinstance(op, Conv) and op.groups > 1:
         fits = np.abs(wide).max() <= integer_limits("int16")[1]
         return ByteFilters(wide.astype(np.int16)) if fits else None
-    axis = 0 if isinstance(op, Conv) else 1
+    axis = output_axis(op)
     others = tuple(d for d in range(wide.ndim) if d != axis)
     low, high = wide.min(axis=others, keepdims=True), wide.max(axis=others, keepdims=True)
     if high.max() - low.min() <= _SPAN:  # one for all: few sums are multiplied, not each result
@@ -74,6 +75,11 @@ def byte_filters(values: Array, op: Dense | MatMul | Conv) -> ByteFilters | None
     shape = (-1, *(1,) * op.spatial) if isinstance(op, Conv) else (-1,)
     each = taken.reshape(shape) if taken.size > 1 else taken.reshape(())
     return ByteFilters((wide - taken).astype(np.int8), each)
+
+
+def output_axis(op: Dense | MatMul | Conv) -> int:
+    """The dimension of a layer's weights, of one group, that its outputs are along."""
+    return 0 if isinstance(op, Conv) and not op.transposed else 1
 
 
 def window_sums(builder: GraphBuilder, op: Dense | MatMul | Conv, value: str, kernel: Shape) -> str:

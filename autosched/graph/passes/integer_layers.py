@@ -4,6 +4,9 @@
 
 with ``u = x`` and ``z = zx`` where x is uint8, ``u = x + 128`` and ``z = zx + 128`` where it is
 int8.  Sums of int32 wrap around, so both sides are equal to the last bit.
+
+Of a transposed convolution each output sums other taps, so that no bias takes the zero point: where
+u has one, data are int16 less it, and so are weights.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.shape import Pad
-from autosched.graph.passes.byte_filters import ByteFilters, byte_filters
+from autosched.graph.passes.byte_filters import ByteFilters, byte_filters, output_axis
 from autosched.graph.passes.scaled_integers import ScaledIntegers, full_rank
 from sketch.lang.dtypes import BYTES
 
@@ -29,6 +32,7 @@ _SHIFT: Final = 128
 _TOGETHER: Final = 4  # bytes of a lane of 32 bits
 _TURNED: Final = 0.8  # of the products where an image is rearranged for them
 _MOST: Final = 2**31 - 1
+_WIDEST: Final = 2**15 - 1
 _SAME: Final = 1e-6  # relative; scales of a bias are products, rounded once or twice
 
 
@@ -40,7 +44,8 @@ class IntegerLayer:
         op: in int32.
         written: as the model has it.
         data: name of the integer data.
-        shifted: whether they are int8, and to be made uint8 first.
+        dtype: what they are multiplied as: their own type, or one that they are converted to.
+        shift: what is added to them before.
         pad: with what the zeros of the data are; then nothing is left to pad for ``op``.
         filters: the weights.
         zero: the zero point of the data.
@@ -53,7 +58,8 @@ class IntegerLayer:
     op: Dense | MatMul | Conv
     written: Dense | MatMul | Conv
     data: str
-    shifted: bool
+    dtype: str
+    shift: int
     pad: Pad | None
     filters: ByteFilters
     zero: int
@@ -77,10 +83,11 @@ def integer_layer(
     """
     if not isinstance(op, Dense | MatMul | Conv) or op.dtype is not None or len(operands) < 2:
         return None
-    if isinstance(op, Conv) and (op.transposed or op.layout != "NCHW"):
+    transposed = isinstance(op, Conv) and op.transposed
+    if isinstance(op, Conv) and (op.layout != "NCHW" or (transposed and op.groups > 1)):
         return None
     data, weight = operands[:2]
-    axis = 0 if isinstance(op, Conv) else 1
+    axis = output_axis(op)
     wide = _whole_constant(weight, builder)
     filters = None if wide is None else byte_filters(wide, op)
     rank = op.spatial + 2 if isinstance(op, Conv) else 2
@@ -102,8 +109,13 @@ def integer_layer(
     most = data.reach * int(np.abs(wide).sum(axis=others).max()) + int(np.abs(bias).max())
     if most > _MOST:
         return None
-    shifted = dtype == "int8"
-    zero = int(data.zero.reshape(())) + (_SHIFT if shifted else 0)
+    point, shift = int(data.zero.reshape(())), _SHIFT if dtype == "int8" else 0
+    dtype, zero = "uint8", point + shift
+    if transposed and zero:
+        if data.reach > _WIDEST:
+            return None
+        dtype, shift, zero = "int16", -point, 0
+        filters = replace(filters, weight=filters.weight.astype(np.int16))
     moved = (bias - zero * filters.weight.sum(axis=others, dtype=np.int64)).astype(np.int32)
     missing = _missing(op, wide.shape, planar)
     whole, pad = _padded(op, zero, missing)
@@ -114,9 +126,9 @@ def integer_layer(
     scale = total.scale.reshape(shape) if total.scale.size > 1 else total.scale.reshape(())
     kept = moved if moved.any() else None
     takes = not isinstance(op, MatMul)
-    whole, point = replace(whole, dtype="int32"), int(data.zero.reshape(()))
+    whole = replace(whole, dtype="int32")
     return IntegerLayer(
-        whole, op, data.value, shifted, pad, filters, point, kept, takes, scale, most
+        whole, op, data.value, dtype, shift, pad, filters, point, kept, takes, scale, most
     )
 
 
@@ -133,7 +145,7 @@ def _missing(op: Op, shape: Shape, planar: bool) -> Shape:
     that units find whole lanes: one of channels, or of neighbours in a row of a plane.
     """
     none = (0,) * len(shape)
-    if not isinstance(op, Conv) or op.groups > 1 or shape[1] >= _TOGETHER:
+    if not isinstance(op, Conv) or op.transposed or op.groups > 1 or shape[1] >= _TOGETHER:
         return none
     channels, row = shape[1], shape[-1]
     # a picture has to be rearranged for lanes of channels, which is worth some products

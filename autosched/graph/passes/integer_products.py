@@ -243,9 +243,11 @@ class _IntegerProducts(GraphRewriter):
 
     def _layer(self, node: Node, layer: IntegerLayer) -> ScaledIntegers:
         data = layer.data
-        if layer.shifted:
-            wide = self._binary("add", self._convert(data, _SUMS), np.asarray(_SHIFT, np.int32))
-            data = self._convert(wide, "uint8")
+        if layer.dtype != self.builder.types[data].dtype:
+            wide = self._binary(
+                "add", self._convert(data, _SUMS), np.asarray(layer.shift, np.int32)
+            )
+            data = self._convert(wide, layer.dtype)
         if layer.pad is not None:
             data = self._add(layer.pad, (data,), f"{node.output}.padded")
         weight = self._constant_value(f"{node.output}.weight", layer.filters.weight)

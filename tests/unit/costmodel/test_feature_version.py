@@ -23,12 +23,18 @@ from sketch.population.population import from_rows
 from sketch.schedule.sketch import sketch_from_steps
 from sketch.schedule.step_reading import steps_from_json
 from sketch.target.gpu_targets import cuda_target
-from tests.support import workloads
+from tests.support import units, workloads
 from tests.support.targets import AVX512
 
 FILE = Path(__file__).parents[2] / "golden" / "features.json"
 STORED: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-TARGETS = {"cpu": AVX512, "cuda:h200": cuda_target("h200"), "sm_75": cuda_target("sm_75")}
+TARGETS = {
+    "cpu": AVX512,
+    "cuda:h200": cuda_target("h200"),
+    "sm_75": cuda_target("sm_75"),
+    "vectors of bytes": units.WIDE,
+    "tiles": units.TILES,
+}
 NAMES = [f"{p['program']} {p['target']}" for p in STORED["programs"]]
 
 _MOST_MISSING = 12
@@ -37,7 +43,8 @@ _SLOT = re.compile(r"buffer\d")
 
 def features(stored: dict[str, Any]) -> dict[str, float]:
     """Each feature that is not 0, summed over statements and rows, these with weights 1, 2, ..."""
-    dag = getattr(workloads, stored["program"])(*stored["arguments"])
+    source = workloads if hasattr(workloads, stored["program"]) else units
+    dag = getattr(source, stored["program"])(*stored["arguments"])
     steps, decisions = steps_from_json(dag, stored["steps"], stored["decisions"])
     sketch = sketch_from_steps(dag, steps, "direct", TARGETS[stored["target"]])
     rows = from_rows(sketch, [dict(zip(decisions, row, strict=True)) for row in stored["rows"]])
