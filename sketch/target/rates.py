@@ -78,7 +78,7 @@ class Rates:
     spill_start: float = 0.25
     guarded: float = 1.5
     partial_reduce: float = 0.4
-    tile_product: float = 16.0
+    tile_product: float = 9.6
     tile_least: float = 0.6
     tile_load: float = 8.0
     tile_store: float = 16.0

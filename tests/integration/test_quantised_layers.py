@@ -55,3 +55,20 @@ def test_blocks(dtype: str, zero: int) -> None:
     errors = quanta_off(qdq_model(BLOCK, constants), data, run)
     assert len(errors) == 8
     assert max(errors.values()) <= MOST, errors
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("uint8", 0), ("int8", 3)])
+def test_transposed_convolutions(dtype: str, zero: int) -> None:
+    """On bytes, and on 16-bit integers."""
+    text = """g (float[1,16,7,5] x) => (float[1,16,14,10] y) {
+        a = Q(x, i) b = D(a, i) w = D(W, w) bias = D(B, v)
+        c = ConvTranspose<pads=[1,1,1,1], strides=[2,2]>(b, w, bias) d = Q(c, m) y = D(d, m)
+    }"""
+    constants = {
+        "W": integers(16, 16, 4, 4, most=90), "B": integers(16, dtype="int32", most=4000),
+        **parameters(i=(0.31, zero, dtype), w=(0.0123, 0, "int8"), v=(0.31 * 0.0123, 0, "int32")),
+        **parameters(m=(0.47, zero, dtype)),
+    }  # fmt: skip
+    data = {"x": (np.random.default_rng(0).standard_normal((1, 16, 7, 5)) * 25).astype(np.float32)}
+    errors = quanta_off(qdq_model(text, constants), data, run)
+    assert len(errors) == 2 and max(errors.values()) <= MOST, errors

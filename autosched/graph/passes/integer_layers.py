@@ -26,14 +26,28 @@ from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.shape import Pad
 from autosched.graph.passes.byte_filters import ByteFilters, byte_filters, output_axis
 from autosched.graph.passes.scaled_integers import ScaledIntegers, full_rank
-from sketch.lang.dtypes import BYTES
+from sketch.lang.dtypes import BYTES, integer_limits
 
 _SHIFT: Final = 128
 _TOGETHER: Final = 4  # bytes of a lane of 32 bits
 _TURNED: Final = 0.8  # of the products where an image is rearranged for them
 _MOST: Final = 2**31 - 1
-_WIDEST: Final = 2**15 - 1
 _SAME: Final = 1e-6  # relative; scales of a bias are products, rounded once or twice
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """What data are multiplied as.
+
+    Attributes:
+        dtype: their own type, or one that they are converted to.
+        shift: what is added to them before.
+        zero: the zero point that they have then.
+    """
+
+    dtype: str
+    shift: int
+    zero: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +58,7 @@ class IntegerLayer:
         op: in int32.
         written: as the model has it.
         data: name of the integer data.
-        dtype: what they are multiplied as: their own type, or one that they are converted to.
-        shift: what is added to them before.
+        factor: what of them is multiplied.
         pad: with what the zeros of the data are; then nothing is left to pad for ``op``.
         filters: the weights.
         zero: the zero point of the data.
@@ -58,8 +71,7 @@ class IntegerLayer:
     op: Dense | MatMul | Conv
     written: Dense | MatMul | Conv
     data: str
-    dtype: str
-    shift: int
+    factor: Factor
     pad: Pad | None
     filters: ByteFilters
     zero: int
@@ -83,8 +95,7 @@ def integer_layer(
     """
     if not isinstance(op, Dense | MatMul | Conv) or op.dtype is not None or len(operands) < 2:
         return None
-    transposed = isinstance(op, Conv) and op.transposed
-    if isinstance(op, Conv) and (op.layout != "NCHW" or (transposed and op.groups > 1)):
+    if isinstance(op, Conv) and (op.layout != "NCHW" or (op.transposed and op.groups > 1)):
         return None
     data, weight = operands[:2]
     axis = output_axis(op)
@@ -109,13 +120,10 @@ def integer_layer(
     most = data.reach * int(np.abs(wide).sum(axis=others).max()) + int(np.abs(bias).max())
     if most > _MOST:
         return None
-    point, shift = int(data.zero.reshape(())), _SHIFT if dtype == "int8" else 0
-    dtype, zero = "uint8", point + shift
-    if transposed and zero:
-        if data.reach > _WIDEST:
-            return None
-        dtype, shift, zero = "int16", -point, 0
-        filters = replace(filters, weight=filters.weight.astype(np.int16))
+    factor = _factor(op, data, dtype)
+    if factor.dtype != "uint8":
+        filters = replace(filters, weight=filters.weight.astype(factor.dtype))
+    zero = factor.zero
     moved = (bias - zero * filters.weight.sum(axis=others, dtype=np.int64)).astype(np.int32)
     missing = _missing(op, wide.shape, planar)
     whole, pad = _padded(op, zero, missing)
@@ -126,10 +134,20 @@ def integer_layer(
     scale = total.scale.reshape(shape) if total.scale.size > 1 else total.scale.reshape(())
     kept = moved if moved.any() else None
     takes = not isinstance(op, MatMul)
-    whole = replace(whole, dtype="int32")
+    whole, point = replace(whole, dtype="int32"), int(data.zero.reshape(()))
     return IntegerLayer(
-        whole, op, data.value, dtype, shift, pad, filters, point, kept, takes, scale, most
+        whole, op, data.value, factor, pad, filters, point, kept, takes, scale, most
     )
+
+
+def _factor(op: Dense | MatMul | Conv, data: ScaledIntegers, dtype: str) -> Factor:
+    """``data`` of type ``dtype`` as a factor."""
+    point, shift = int(data.zero.reshape(())), _SHIFT if dtype == "int8" else 0
+    zero = point + shift
+    if zero and isinstance(op, Conv) and op.transposed:
+        narrow = data.reach <= integer_limits("int16")[1]
+        return Factor("int16" if narrow else "int32", -point, 0)
+    return Factor("uint8", shift, zero)
 
 
 def same_scale(lhs: Array, rhs: Array, rank: int) -> bool:

@@ -28,6 +28,7 @@ from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Pad, Reshape, Transpose
 from autosched.graph.passes.byte_filters import window_sums
 from autosched.graph.passes.dead_code import remove_dead_code
+from autosched.graph.passes.even_phases import in_even_phases
 from autosched.graph.passes.integer_layers import IntegerLayer, integer_layer, same_scale
 from autosched.graph.passes.integer_pairs import product_of_bytes
 from autosched.graph.passes.rewriter import GraphRewriter
@@ -231,6 +232,8 @@ class _IntegerProducts(GraphRewriter):
             if found is not None:
                 return found
         layer = integer_layer(node.op, known, self.builder, self._is_picture(node.inputs[0]))
+        if layer is not None:
+            layer = in_even_phases(layer, self.builder.types[layer.data].shape)
         return None if layer is None else self._layer(node, layer)
 
     def _is_picture(self, name: str) -> bool:
@@ -243,11 +246,12 @@ class _IntegerProducts(GraphRewriter):
 
     def _layer(self, node: Node, layer: IntegerLayer) -> ScaledIntegers:
         data = layer.data
-        if layer.dtype != self.builder.types[data].dtype:
-            wide = self._binary(
-                "add", self._convert(data, _SUMS), np.asarray(layer.shift, np.int32)
+        factor = layer.factor
+        if factor.dtype != self.builder.types[data].dtype:
+            shift = np.asarray(factor.shift, np.int32)
+            data = self._convert(
+                self._binary("add", self._convert(data, _SUMS), shift), factor.dtype
             )
-            data = self._convert(wide, layer.dtype)
         if layer.pad is not None:
             data = self._add(layer.pad, (data,), f"{node.output}.padded")
         weight = self._constant_value(f"{node.output}.weight", layer.filters.weight)

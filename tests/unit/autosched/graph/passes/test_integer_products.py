@@ -80,6 +80,60 @@ def test_convolutions(dtype: str, zero: int, attributes: str) -> None:
     assert _layers(graph) == [("uint8", "int8")]
 
 
+BYTES, WORDS, FLOATS = ("uint8", "int8"), ("int16", "int16"), ("float32", "float32")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero", "taps", "attributes", "kinds"),
+    [
+        ("uint8", 0, 2, "strides=[2,2]", BYTES),
+        ("uint8", 0, 3, "strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]", BYTES),
+        ("int8", -128, 4, "strides=[2,2], pads=[1,1,1,1]", BYTES),
+        ("uint8", 0, 4, "strides=[3,3], pads=[2,1,1,1], output_padding=[2,1]", BYTES),
+        ("int8", 0, 4, "strides=[2,2], pads=[1,1,1,1]", WORDS),
+        ("uint8", 5, 3, "strides=[1,1], dilations=[2,2]", WORDS),
+        ("uint8", 5, 3, "strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]", FLOATS),
+        ("uint8", 0, 3, "strides=[2,2]", FLOATS),  # one row more of even outputs than of odd ones
+    ],
+)
+def test_transposed_convolutions(
+    dtype: str, zero: int, taps: int, attributes: str, kinds: Types
+) -> None:
+    """Bytes where their zeros are zeros, else 16 bits; where phases have one form, if need be with
+    zeros around the taps, unless those are too many.
+    """
+    constants = {
+        "W": integers(4, 3, taps, taps, most=20), "B": integers(3, dtype="int32", most=900),
+        **parameters(i=(0.25, zero, dtype), o=(32, max(zero, 0), dtype)),
+        "w_s": np.array([0.5, 0.25, 2], np.float32), "w_z": np.zeros(3, np.int8),
+        "b_s": np.array([0.125, 0.0625, 0.5], np.float32), "b_z": np.zeros(3, np.int32),
+    }  # fmt: skip
+    text = CONV.replace("= Conv<", "= ConvTranspose<").replace("ATTRIBUTES", attributes)
+    model = qdq_model(text, constants)
+    for node in model.graph.node:
+        if node.input[0] in ("W", "B"):
+            axis = 1 if node.input[0] == "W" else 0
+            node.attribute.append(onnx.helper.make_attribute("axis", axis))
+    graph, _ = _run(model, _image(1, 4, 6, 5))
+    assert _layers(graph) == [kinds]
+
+
+@pytest.mark.parametrize("zero", [0, 9])
+def test_transposed_convolutions_with_weights_beyond_int8(zero: int) -> None:
+    """What int8 does not hold of them is a sum of the data, of as many taps as an output has."""
+    weight = integers(4, 3, 4, 4, dtype="uint8", most=255)
+    weight[0] = 0
+    constants = {
+        "W": weight, "B": integers(3, dtype="int32", most=900),
+        **parameters(i=(0.25, zero, "uint8"), o=(64, 3, "uint8"), w=(0.5, 131, "uint8")),
+        **parameters(b=(0.125, 0, "int32")),
+    }  # fmt: skip
+    text = CONV.replace("= Conv<", "= ConvTranspose<")
+    model = qdq_model(text.replace("ATTRIBUTES", "strides=[2,2], pads=[1,1,1,1]"), constants)
+    graph, _ = _run(model, _image(1, 4, 6, 5))
+    assert set(_layers(graph)) == {("int32", "int32"), WORDS if zero else BYTES}
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_dense_layers(dtype: str, transposed: bool) -> None:
