@@ -30,6 +30,7 @@ TOGETHER: dict[frozenset[str], str] = {
             "autosched.graph.optimize",
             "autosched.graph.passes.byte_products",
             "autosched.graph.passes.constant_folding",
+            "autosched.graph.passes.even_phases",
             "autosched.graph.passes.integer_layers",
             "autosched.graph.passes.integer_pairs",
             "autosched.graph.passes.integer_products",

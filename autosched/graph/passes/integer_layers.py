@@ -36,7 +36,7 @@ _SAME: Final = 1e-6  # relative; scales of a bias are products, rounded once or 
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class IntegerFactor:
     """What data are multiplied as.
 
     Attributes:
@@ -71,7 +71,7 @@ class IntegerLayer:
     op: Dense | MatMul | Conv
     written: Dense | MatMul | Conv
     data: str
-    factor: Factor
+    factor: IntegerFactor
     pad: Pad | None
     filters: ByteFilters
     zero: int
@@ -140,14 +140,14 @@ def integer_layer(
     )
 
 
-def _factor(op: Dense | MatMul | Conv, data: ScaledIntegers, dtype: str) -> Factor:
+def _factor(op: Dense | MatMul | Conv, data: ScaledIntegers, dtype: str) -> IntegerFactor:
     """``data`` of type ``dtype`` as a factor."""
     point, shift = int(data.zero.reshape(())), _SHIFT if dtype == "int8" else 0
     zero = point + shift
     if zero and isinstance(op, Conv) and op.transposed:
         narrow = data.reach <= integer_limits("int16")[1]
-        return Factor("int16" if narrow else "int32", -point, 0)
-    return Factor("uint8", shift, zero)
+        return IntegerFactor("int16" if narrow else "int32", -point, 0)
+    return IntegerFactor("uint8", shift, zero)
 
 
 def same_scale(lhs: Array, rhs: Array, rank: int) -> bool:
