@@ -72,6 +72,10 @@ class BuildPool:
         """Start computing the oracle's result (a pickled ``Reference``) of a pickled DAG."""
         return self._threads.submit(self._reference, dag, seed)
 
+    def work(self, function: str, payload: bytes) -> Future[bytes | None]:
+        """Start whatever a function makes of bytes; None where it fails."""
+        return self._threads.submit(self._work, function, payload)
+
     def _build(self, key: str, payload: bytes, values: Mapping[DecisionId, int]) -> TimedBuild:
         limit = self._options.build_timeout_s
 
@@ -97,6 +101,15 @@ class BuildPool:
             return Failure("verify", error.kind, f"the oracle died: {error.output}")
         except ChildTimeoutError:
             return Failure("timeout", "reference", f"no reference in {limit:g} s")
+
+    def _work(self, function: str, payload: bytes) -> bytes | None:
+        limit = self._options.build_timeout_s
+        try:
+            return self._borrow(
+                lambda child: child.call("work", function, payload, timeout_s=limit)
+            )
+        except (ChildDiedError, ChildTimeoutError):
+            return None
 
     def _borrow(self, request: Callable[[Child], _Answer]) -> _Answer:
         """What a child that is idle answers; waits for one.  Asks again if it is killed."""

@@ -1,4 +1,7 @@
-"""The building child: sketch and decisions in, machine code out; also computes references."""
+"""The building child: sketch and decisions in, machine code out.
+
+It also computes references, and whatever else is asked of it.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +67,15 @@ class Builder:
             return failure("compile", error)
         return pickle.dumps(kernel, protocol=pickle.HIGHEST_PROTOCOL)
 
+    def work(self, function: str, payload: bytes) -> bytes | None:
+        """What a function makes of ``payload``; None where it fails: who asked does it again."""
+        try:
+            with uncollected():
+                result: bytes = resolve(function)(payload)
+        except Exception:  # the boundary
+            return None
+        return result
+
     def reference(self, dag: bytes, seed: int) -> bytes | Failure:
         """The oracle's result for the task's inputs of ``seed``, pickled."""
         try:
@@ -87,5 +99,10 @@ def serve_builder(channel: Channel, build_reference: str) -> None:
     builder = Builder(build_reference)
     serve(
         channel,
-        {"sketch": builder.sketch, "build": builder.build, "reference": builder.reference},
+        {
+            "sketch": builder.sketch,
+            "build": builder.build,
+            "reference": builder.reference,
+            "work": builder.work,
+        },
     )

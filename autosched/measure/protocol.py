@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from autosched.measure.result import Failure, MeasureResult
 from autosched.tasks.candidate import Candidate
@@ -42,6 +43,18 @@ class Ticket:
     number: int
     task: MeasuredTask
     candidates: tuple[Candidate, ...]
+
+
+@runtime_checkable
+class BackgroundWorker(Protocol):
+    """A runner that does other work, too, while it compiles."""
+
+    def in_background(self, function: str, payload: bytes) -> Future[bytes | None]:
+        """What a function makes of bytes in a clean process; None where it fails.
+
+        Nothing is timed before it is done.  ``function``: as ``function_reference`` has it.
+        """
+        ...
 
 
 class Runner(Protocol):

@@ -63,6 +63,7 @@ class LocalRunner(BatchRunner):
         self._timer = Timer(self._zygote, target, self.options, self._sketches)
         self._tasks: dict[str, TaskState] = {}
         self._building: dict[int, list[Future[TimedBuild]]] = {}
+        self._work: list[Future[bytes | None]] = []
         self._tickets = 0
         self._closed = False
 
@@ -82,6 +83,13 @@ class LocalRunner(BatchRunner):
         """``submit`` of candidates that were compiled elsewhere; ``built``: one for each."""
         self._begun(task)
         return self._ticket(task, candidates, [_done(item) for item in built])
+
+    def in_background(self, function: str, payload: bytes) -> Future[bytes | None]:
+        """What a function makes of bytes in a building child; see ``BackgroundWorker``."""
+        self._check_open()
+        self._work = [future for future in self._work if not future.done()]
+        self._work.append(self._pool.work(function, payload))
+        return self._work[-1]
 
     def _begun(self, task: MeasuredTask) -> TaskState:
         self._check_open()
@@ -181,10 +189,11 @@ class LocalRunner(BatchRunner):
             state.reference = self._pool.reference(state.dag, self.options.seed)
 
     def _take(self, ticket: Ticket) -> list[TimedBuild]:
-        """The kernels of a batch, once nothing at all is being compiled."""
+        """The kernels of a batch, once nothing at all is being compiled or otherwise made."""
         building = self._waiting(ticket)
         references = [s.reference for s in self._tasks.values() if s.reference is not None]
         wait(references)
+        wait(self._work)
         wait([future for batch in self._building.values() for future in batch])
         del self._building[ticket.number]
         return [future.result() for future in building]

@@ -69,6 +69,16 @@ def space_of(task: TaskSpec, options: SpaceOptions = _USUAL) -> Space:
     return known[options]
 
 
+def is_built(task: TaskSpec, options: SpaceOptions) -> bool:
+    """Whether ``space_of`` has nothing to build any more."""
+    return options in _spaces.get(task, {})
+
+
+def give_space(task: TaskSpec, options: SpaceOptions, space: Space) -> None:
+    """Let ``space_of`` give a space that was built elsewhere."""
+    _spaces.setdefault(task, {})[options] = space
+
+
 def draft_candidate(task: TaskSpec, quick: bool = False) -> Candidate:
     """What the draft model likes best of the reference, or ``quick`` of a few of its rows.
 

@@ -34,6 +34,7 @@ from autosched.tuning.remaining import history_of
 from autosched.tuning.result import TaskResult, TuneResult
 from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.snapshot import snapshot
+from autosched.tuning.spaces_ahead import SpacesAhead
 from autosched.tuning.task_progress import Turn
 from autosched.tuning.task_run import TaskRun, verify_new_best
 from autosched.tuning.transfer import Transfer
@@ -86,6 +87,7 @@ class TuningLoop:
             infos, options if timed else options.emulated, job.objective, self._elapsed, reserve_s,
             job.usage, self._runner.trials_in_flight,
         )  # fmt: skip
+        self._spaces = SpacesAhead(self._runner, tasks, search.space)
         self._records: list[Record] = []
         self._measured: list[tuple[Record, Candidate]] = []  # in this run
         self._warnings: list[str] = []
@@ -154,6 +156,7 @@ class TuningLoop:
 
     def _search_on_one(self) -> None:
         """One batch after another, until the budget is spent."""
+        self._spaces.begin(self._scheduler.cold_tasks()[1:])
         batch = self._propose()
         while batch is not None:
             self._signals.check()
@@ -199,6 +202,7 @@ class TuningLoop:
                 return None
             if not busy and not self._learner.may_wait:
                 self._learner.learn()
+            self._spaces.finish(turn.task)
             candidates = self._runs[turn.task].ask(turn)
             if candidates:  # perhaps fewer than the turn may have
                 return _Batch(replace(turn, trials=len(candidates)), tuple(candidates))
@@ -207,6 +211,7 @@ class TuningLoop:
     def _measure(self, batch: _Batch) -> _Batch | None:
         """Measure a batch; while it is compiled, learn and choose a batch of another task."""
         began, task = self._clock(), self._runs[batch.turn.task].task
+        self._spaces.begin(self._scheduler.cold_tasks())
         submitted = replace(batch, ticket=self._runner.submit(task, batch.candidates))
         with self._thinking:
             self._learner.learn()
@@ -346,11 +351,9 @@ class TuningLoop:
     def _successes(self) -> int:
         return sum(run.successes for run in self._runs)
 
-    def _given_up(self) -> bool:
-        return any(task.stopped for task in self._scheduler.tasks)
-
     def _check_first_batches(self) -> None:
-        if self._trials and not self._successes() and self._given_up():
+        given_up = any(task.stopped for task in self._scheduler.tasks)
+        if self._trials and not self._successes() and given_up:
             self._check_success()
 
     def _check_success(self) -> None:

@@ -115,9 +115,8 @@ class TaskScheduler:
         self.stopped = self._why_stop()
         if self.stopped or not self._free():
             return None
-        cold = self._cold_task()
-        if cold is not None:
-            return Turn(cold, min(self._warm_up(cold), self._trials_left_of(cold)))
+        if cold := self.cold_tasks():
+            return Turn(cold[0], min(self._warm_up(cold[0]), self._trials_left_of(cold[0])))
         in_turn = self._options.strategy == "round-robin"
         index = self._next_in_line() if in_turn else self._steepest()
         self._last = index
@@ -154,6 +153,13 @@ class TaskScheduler:
         if value < self._best_objective * (1.0 - self._options.improvement):
             self._improved_at = self.trials
         self._best_objective = min(self._best_objective, value)
+
+    def cold_tasks(self) -> list[int]:
+        """Tasks that were never measured, or whose batches all failed so far, the next one first:
+        the heaviest.
+        """
+        cold = [n for n in self._free() if math.isinf(self.tasks[n].best_s)]
+        return sorted(cold, key=lambda n: (self.tasks[n].batches, -self._heaviness(n)))
 
     def stop_task(self, index: int, reason: str) -> None:
         """Give a task no more turns."""
@@ -287,11 +293,6 @@ class TaskScheduler:
         """A batch that ends within both limits."""
         left = min(float(self._trials_left_of(index)), self.time_left_s() / self.trial_s(index))
         return max(1, int(min(float(self._batch(self.tasks[index].trials)), left)))
-
-    def _cold_task(self) -> int | None:
-        """The heaviest task that was never measured, or whose batches all failed so far."""
-        cold = [n for n in self._free() if math.isinf(self.tasks[n].best_s)]
-        return min(cold, key=lambda n: (self.tasks[n].batches, -self._heaviness(n)), default=None)
 
     def _heaviness(self, index: int) -> float:
         info = self.tasks[index].info

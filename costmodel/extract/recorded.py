@@ -1,4 +1,7 @@
-"""Features of populations of a sketch, by a tape that is recorded once for each sketch."""
+"""Features of populations of a sketch, by a tape that is recorded once for each sketch.
+
+Most tapes become block code, which is small and can be handed to another process.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from costmodel.extract.block_writer import block_code
 from costmodel.extract.quantity import Floats
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX
 from costmodel.features import Features
-from sketch.lang.kept import kept
+from sketch.lang.kept import kept, known_result
 from sketch.lower import lower
 from sketch.population.population import Population
 from sketch.population.tape import Tape, record
@@ -38,11 +41,13 @@ def features_of(population: Population) -> Features:
     drafts count); one of which so many rows are asked is searched and does.
     """
     sketch, count = population.sketch, population.count
-    if next(_uses(sketch)) == 0 and count < _SEARCHED_ROWS:
+    first = next(_uses(sketch)) == 0 and known_result(feature_code, sketch) is None
+    if first and count < _SEARCHED_ROWS:
         # Arrays also of one row: what Python's numbers say of that row alone would not be known of
         # any row of a search.
         return extract(lower(sketch, population.columns()), count, sketch.dag, sketch.target)
-    return _recorded(sketch).features(population)
+    code = feature_code(sketch)
+    return _recorded(sketch).features(population) if code is None else code.features(population)
 
 
 def draft_seconds(population: Population, once: bool = False) -> Floats:
@@ -55,7 +60,9 @@ def draft_seconds(population: Population, once: bool = False) -> Floats:
     """
     if not once:
         next(_uses(population.sketch))
-        return _recorded(population.sketch).draft_seconds(population)
+        code = draft_code(population.sketch)
+        made_by = _recorded(population.sketch) if code is None else code
+        return made_by.draft_seconds(population)
     sketch, total = population.sketch, np.zeros(population.count)
     with uncollected():
         nest = lower(sketch, population.columns())
@@ -64,9 +71,75 @@ def draft_seconds(population: Population, once: bool = False) -> Floats:
     return total
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureCode:
+    """What turns the decisions of any population of one sketch into features.
+
+    Attributes:
+        statements: names.
+        fixed: float32 [S, F, 1], features that are the same for all programs; 0 where they vary.
+        code: writes all features that vary.
+    """
+
+    statements: tuple[str, ...]
+    fixed: NDArray[np.float32]
+    code: BlockCode
+
+    def features(self, population: Population) -> Features:
+        """Of all rows."""
+        statements, width, count = len(self.statements), FEATURE_COUNT, population.count
+        values = np.empty((statements, width, count), dtype=np.float32)
+        values[:] = self.fixed
+        self.code.run(population.values.T, values.reshape(statements * width, count))
+        return Features(values, self.statements)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DraftCode:
+    """What turns the decisions of any population of one sketch into the draft model's seconds.
+
+    Attributes:
+        fixed: float64 [S, 1], of statements that take the same time in all programs; else 0.
+        code: writes those that vary.
+    """
+
+    fixed: Floats
+    code: BlockCode
+
+    def draft_seconds(self, population: Population) -> Floats:
+        """[P], the sum over statements."""
+        total = np.zeros(population.count)
+        seconds = np.empty((len(self.fixed), population.count))
+        seconds[:] = self.fixed
+        self.code.run(population.values.T, seconds)
+        for row in seconds:
+            total += row
+        return total
+
+
+@kept
+def feature_code(sketch: Sketch) -> FeatureCode | None:
+    """The code for the features of a sketch; None where some operation has none."""
+    recorded = _recorded(sketch)
+    rows = [statement * FEATURE_COUNT + feature for statement, feature in recorded.table_rows]
+    with uncollected():
+        code = block_code(recorded.tape, rows, np.float32)
+    return None if code is None else FeatureCode(recorded.statements, recorded.fixed, code)
+
+
+@kept
+def draft_code(sketch: Sketch) -> DraftCode | None:
+    """The code for the draft's seconds of a sketch; None where some operation has none."""
+    tape = _recorded(sketch).drafting
+    with uncollected():
+        code = block_code(tape, range(len(tape.results)), np.float64)
+    fixed = [0.0 if result.fixed is None else float(result.fixed) for result in tape.results]
+    return None if code is None else DraftCode(np.array(fixed)[:, None], code)
+
+
 @dataclass(frozen=True, eq=False)
 class _Recorded:
-    """What turns the decisions of any population of one sketch into features.
+    """The tape of a sketch.
 
     Attributes:
         tape: from 0 .. P-1 and the decisions' columns to the features that are not 0.
@@ -79,38 +152,27 @@ class _Recorded:
     statements: tuple[str, ...]
 
     def features(self, population: Population) -> Features:
+        """Of all rows."""
         shape = (len(self.statements), FEATURE_COUNT, population.count)
         values = np.empty(shape, dtype=np.float32)
-        values[:] = self._fixed
-        if self._code is not None:
-            rows = values.reshape(shape[0] * shape[1], population.count)
-            self._code.run(population.values.T, rows)
-            return Features(values, self.statements)
+        values[:] = self.fixed
         for part, columns in _parts(population):
             for place, column in self.tape.varying(columns):
-                statement, feature = self._table_rows[place]
+                statement, feature = self.table_rows[place]
                 values[statement, feature, part] = column
         return Features(values, self.statements)
 
     def draft_seconds(self, population: Population) -> Floats:
+        """[P], the sum over statements."""
         total = np.zeros(population.count)
-        code = self._drafting_code
-        if code is not None:
-            seconds = np.empty((len(self._drafting.results), population.count))
-            for row, result in zip(seconds, self._drafting.results, strict=True):
-                row[:] = 0.0 if result.fixed is None else result.fixed
-            code.run(population.values.T, seconds)
-            for row in seconds:
-                total += row
-            return total
         for rows, columns in _parts(population):
-            for of_statement in self._drafting.replay(columns):
+            for of_statement in self.drafting.replay(columns):
                 total[rows] += of_statement
         return total
 
     @cached_property
-    def _fixed(self) -> NDArray[np.float32]:
-        """[S, F, 1]: features that are the same for all programs; 0 where they vary."""
+    def fixed(self) -> NDArray[np.float32]:
+        """As of ``FeatureCode``."""
         values = np.zeros((len(self.statements), FEATURE_COUNT, 1), dtype=np.float32)
         for (statement, name), result in zip(self.places, self.tape.results, strict=True):
             if result.slot is None:
@@ -118,25 +180,13 @@ class _Recorded:
         return values
 
     @cached_property
-    def _table_rows(self) -> tuple[tuple[int, int], ...]:
+    def table_rows(self) -> tuple[tuple[int, int], ...]:
         """(statement, feature) of each result of ``tape``."""
         return tuple((statement, FEATURE_INDEX[name]) for statement, name in self.places)
 
     @cached_property
-    def _code(self) -> BlockCode | None:
-        """Writes all features that vary."""
-        rows = [statement * FEATURE_COUNT + feature for statement, feature in self._table_rows]
-        with uncollected():
-            return block_code(self.tape, rows, np.float32)
-
-    @cached_property
-    def _drafting_code(self) -> BlockCode | None:
-        """Writes the draft's seconds of each statement."""
-        with uncollected():
-            return block_code(self._drafting, range(len(self._drafting.results)), np.float64)
-
-    @cached_property
-    def _drafting(self) -> Tape:
+    def drafting(self) -> Tape:
+        """The draft's seconds of each statement."""
         return self.tape.only([n for n, (_, name) in enumerate(self.places) if name == _DRAFT])
 
 

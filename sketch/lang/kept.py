@@ -37,11 +37,27 @@ def kept(function: Callable[[_Object], _T]) -> Callable[[_Object], _T]:
         try:
             results = subject._results
         except AttributeError:
-            results = {}
-            object.__setattr__(subject, "_results", results)  # the object may be frozen
-        if function not in results:
-            results[function] = function(subject)
-        found: _T = results[function]
+            results = _begun(subject)
+        if call not in results:
+            results[call] = function(subject)
+        found: _T = results[call]
         return found
 
     return call
+
+
+def known_result(function: Callable[[_Object], _T], subject: _Object) -> _T | None:
+    """What a ``kept`` function found out about an object; None where it was not asked."""
+    return getattr(subject, "_results", {}).get(function)
+
+
+def give_result(function: Callable[[_Object], _T], subject: _Object, result: _T) -> None:
+    """Let a ``kept`` function know what another process found out about an equal object."""
+    results = getattr(subject, "_results", None)
+    (_begun(subject) if results is None else results)[function] = result
+
+
+def _begun(subject: KeepsResults) -> dict[Callable[..., Any], Any]:
+    results: dict[Callable[..., Any], Any] = {}
+    object.__setattr__(subject, "_results", results)  # the object may be frozen
+    return results

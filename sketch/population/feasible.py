@@ -244,6 +244,10 @@ def _filling_tapes(sketch: Sketch) -> Mapping[StageId | None, Tape]:
     return _record(sketch, blocks.fills)
 
 
+FEASIBILITY: Final = (_tapes, _filling_tapes)
+"""What ``feasible`` and ``fills`` keep of a sketch."""
+
+
 def _record(
     sketch: Sketch, judge: Callable[[LoopNest, Target], Flags], outline: bool = False
 ) -> Mapping[StageId | None, Tape]:
