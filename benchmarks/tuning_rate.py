@@ -1,7 +1,7 @@
 """Trials per second over ResNet-18's convolution tasks, search and learning included.
 
 ``search_share`` is the part of the time in which the tuner searched or learned, also while a batch
-was being compiled.
+was being compiled.  Spaces that compiling processes build in between count where it waits for them.
 """
 
 from __future__ import annotations

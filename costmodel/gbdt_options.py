@@ -44,8 +44,8 @@ class GbdtOptions:
     """
 
     trees: int = 100
-    least_trees: int = 50
-    tree_programs: int = 80
+    least_trees: int = 25
+    tree_programs: int = 40
     more_trees: int = 20
     tree_limit: int = 200
     scratch_programs: int = 5000

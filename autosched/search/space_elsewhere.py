@@ -31,7 +31,7 @@ BUILT_BY: Final = "autosched.search.space_elsewhere:answer"
 """The reference of ``answer``."""
 
 # What a sketch derives from its program, but for the program: its stages refer to each other.
-_DERIVED: Final = ("decisions", "unrolled", "unrolled_reductions", "chains", "key")
+_DERIVED: Final[tuple[str, ...]] = ("decisions", "unrolled", "unrolled_reductions", "chains", "key")
 
 
 @dataclass(frozen=True, slots=True)

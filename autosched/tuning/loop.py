@@ -297,11 +297,8 @@ class TuningLoop:
         an emulated device are estimated: they would be the same again.
         """
         budget_s = self._options.budget_s or math.inf
-        runs = [
-            run
-            for run in self._runs
-            if run.touched and run.successes and not run.task.target.card.emulated
-        ]
+        timed = [run for run in self._runs if not run.task.target.card.emulated]
+        runs = [run for run in timed if run.touched and run.successes]
         for run in sorted(runs, key=lambda run: -run.task.weight * run.best_s):
             leaders = [c for _, c in run.measured.leaders(self._options.leaders)]
             if not leaders or self._elapsed() >= budget_s:

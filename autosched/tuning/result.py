@@ -86,8 +86,8 @@ class TuneResult:
         seconds: wall-clock time of this run.
         stopped: "trials", "time", "no improvement", "nothing left to improve" or "interrupted".
         warnings: tasks on which nothing ran, lines of the log that could not be used.
-        search_s: part of ``seconds`` in which spaces were built, candidates chosen, and the model
-            learned, whether or not a batch was being compiled meanwhile.
+        search_s: part of ``seconds`` in which the tuner built spaces or waited for them, chose
+            candidates, and learned, whether or not a batch was being compiled meanwhile.
         conditions: what else the CPUs did during the final re-timing.
     """
 

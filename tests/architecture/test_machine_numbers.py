@@ -80,6 +80,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_STEP": "step of a numeric derivative",
         "_TURNS_IN_FLIGHT": "time of a choice",
     },
+    "autosched/tuning/spaces_ahead.py": {"_MOST": "spaces on their way"},
     "costmodel/extract/gpu_lanes.py": {
         "_BANKS": "CUDA: the same on all architectures",
         "_WORD_BYTES": "CUDA: the same on all architectures",

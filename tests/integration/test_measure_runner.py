@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from autosched.measure.function_reference import reference_of
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import CACHE_STATES, Failure, Timing
 from autosched.measure.runner import LocalRunner
@@ -119,3 +120,19 @@ def test_the_fastest_are_not_built_again(monkeypatch):
         again = runner.remeasure(task, [batch[n] for n in order[:4]], rounds=1)
         assert runner.verify(task, batch[order[0]]) == measured[order[0]].error
     assert [result.error for result in again] == [measured[n].error for n in order[:4]]
+
+
+def twice(payload):
+    return payload * 2
+
+
+def test_other_work_is_done_before_anything_is_timed():
+    task = matmul_task()
+    with LocalRunner(task.target, OPTIONS) as runner:
+        ticket = runner.submit(task, candidates(task, 1)[:1])
+        found = runner.in_background(reference_of(twice), b"ab")
+        failed = runner.in_background("autosched.measure.builder:nothing", b"")
+        (result,) = runner.collect(ticket)
+        assert found.done() and failed.done()
+        assert isinstance(result, Timing)
+        assert (found.result(), failed.result()) == (b"abab", None)

@@ -22,7 +22,7 @@ from costmodel.extract.quantity import (
     stack,
     where,
 )
-from costmodel.extract.recorded import _recorded
+from costmodel.extract.recorded import _recorded, draft_code, feature_code
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
 from sketch.lower import lower
@@ -124,9 +124,9 @@ def test_the_last_block_need_not_be_full(count: int) -> None:
 def test_features_and_drafts_are_those_of_a_replay(populations: list[Population]) -> None:
     rng = np.random.default_rng(1)
     for sketch in {id(p.sketch): p.sketch for p in populations}.values():
-        population, kept = sample(sketch, 150, rng), _recorded(sketch)
-        assert kept._code is not None
-        assert kept._drafting_code is not None
+        population = sample(sketch, 150, rng)
+        assert feature_code(sketch) is not None
+        assert draft_code(sketch) is not None
         nest = lower(sketch, population.columns())
         plain = extract(nest, population.count, sketch.dag, sketch.target)
         np.testing.assert_array_equal(features_of(population).values, plain.values)
@@ -156,7 +156,7 @@ def test_what_has_no_block_code_is_left_to_numpy(function: Function) -> None:
 def test_features_of_all_variants_have_block_code(dag: ComputeDAG) -> None:
     for variant in (dag, *variants_of(dag, ALGORITHMS).values()):
         for sketch in generate(variant, AVX512):
-            assert _recorded(sketch)._code is not None, (sketch.variant, sketch.key)
+            assert feature_code(sketch) is not None, (sketch.variant, sketch.key)
 
 
 def test_rows_that_are_no_results_of_few_programs_stay_as_they_are() -> None:
@@ -179,6 +179,8 @@ def test_a_normalisation_of_one_row_has_stages_without_loops() -> None:
 def _agree(sketch: Sketch) -> None:
     many = sample(sketch, LANES, np.random.default_rng(2))
     few = Population(sketch, many.values[:3])
-    np.testing.assert_array_equal(
-        _recorded(sketch).features(few).values, _recorded(sketch).features(many).values[:, :, :3]
-    )
+    for made_by in (feature_code(sketch), _recorded(sketch)):
+        assert made_by is not None
+        np.testing.assert_array_equal(
+            made_by.features(few).values, made_by.features(many).values[:, :, :3]
+        )

@@ -5,7 +5,7 @@ import pickle
 from dataclasses import dataclass, replace
 
 import autosched as asd
-from sketch.lang.kept import KeepsResults, kept
+from sketch.lang.kept import KeepsResults, give_result, kept, known_result
 from sketch.lang.tensor import Compute
 from sketch.rules.generate import generate
 
@@ -46,6 +46,16 @@ def test_copies_begin_without() -> None:
     copies = pickle.loads(pickle.dumps(one)), replace(one, name="four")
     assert [length(copy) for copy in copies] == [3, 4]
     assert _asked == ["one", "four"]
+
+
+def test_what_others_found_is_not_asked_again() -> None:
+    _asked.clear()
+    one, other = Named("one"), Named("three")
+    assert known_result(length, one) is None
+    give_result(length, one, 7)
+    assert (known_result(length, one), length(one), is_long(one)) == (7, 7, True)
+    assert length(other) == known_result(length, other) == 5
+    assert _asked == ["three"]
 
 
 def test_programs_that_nobody_uses_any_more_are_gone() -> None:
