@@ -28,6 +28,7 @@ from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.taps_in_rows import taps_in_rows
 from autosched.graph.passes.transposed_products import fold_transposes
 from autosched.graph.passes.triangles import name_triangles
+from autosched.graph.passes.unread_taps import drop_unread_taps
 from autosched.graph.passes.wide_softmax import widen_softmax
 
 Pass = Callable[[Graph], Graph]
@@ -42,6 +43,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     widen_softmax,
     merge_equal_nodes,
     fold_padding,
+    drop_unread_taps,
     recognize_normalizations,
     name_triangles,
     multiply_by_reciprocals,
