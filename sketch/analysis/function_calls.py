@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from sketch.lang.dtypes import FLOATS
-from sketch.lang.expr import Binary, Const, Expr, Unary
+from sketch.lang.expr import Axis, Binary, Const, Expr, Unary
 from sketch.lang.operator_names import FLOAT_CALLS
 from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
@@ -22,16 +22,17 @@ _COMPUTED: Final = frozenset(FLOATS) - {"float64"}
 def function_calls(stages: Iterable[Compute]) -> dict[str, float]:
     """Evaluations by the name of the function, in one execution of all stages.
 
-    Those of float32 and shorter floats.  What a body has in several places is evaluated once.
-    Quotients count where the divisor is no literal.
+    Those of float32 and shorter floats.  What a body has in several places is evaluated once, and
+    what some of its axes leave as it is once for all of them.  Quotients count where the divisor is
+    no literal.
     """
     found: Counter[str] = Counter()
     for op in stages:
         bodies = op.bodies if op.reduce is None else op.reduce.sources
-        points = math.prod(axis.extent for axis in op.all_axes)
         for node in _distinct(bodies):
             if (name := _function(node)) is not None:
-                found[name] += points
+                moving = {inner for inner in walk(node) if isinstance(inner, Axis)}
+                found[name] += math.prod(axis.extent for axis in moving)
     return {name: float(found[name]) for name in sorted(found)}
 
 

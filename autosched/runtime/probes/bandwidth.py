@@ -44,8 +44,8 @@ def measured_bandwidth(target: Target, working_bytes: int) -> float:
 def measured_write_bandwidth(target: Target, working_bytes: int) -> float:
     """Bytes a second that all threads of ``target`` together write into a working set.
 
-    From copies of one half of it to the other, less the time in which that half is read; writing is
-    at most as fast as reading.  Takes a second at most.
+    From copies of one half of it to the other, less the time in which that half is read (a quarter
+    of that at least: both may go on at once).  Takes a second at most.
 
     Raises:
         TargetError: not a CPU, or not this one.
@@ -53,7 +53,7 @@ def measured_write_bandwidth(target: Target, working_bytes: int) -> float:
     check_runs(target, "measure the bandwidth")
     size = rounded_size(working_bytes)
     reading = 1.0 / _known(target, size)
-    return 1.0 / max(1.0 / _known_copies(target, size) - reading, reading)
+    return 1.0 / max(1.0 / _known_copies(target, size) - reading, reading / 4)
 
 
 def rounded_size(working_bytes: int) -> int:

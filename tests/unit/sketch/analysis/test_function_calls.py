@@ -15,7 +15,7 @@ from sketch.operators.softmax import softmax
 def test_each_stage_counts_its_points() -> None:
     x = asd.placeholder((4, 8), name="x")
     dag = asd.ComputeDAG([softmax(x)])
-    assert function_calls(dag.stages) == {"div": 32, "exp": 32}
+    assert function_calls(dag.stages) == {"div": 4, "exp": 32}  # a quotient a row
     assert function_calls(asd.ComputeDAG([gelu(x)]).stages) == {"erf": 32}
     assert function_calls(asd.ComputeDAG([normalize(x, [1], 1e-5)]).stages) == {"rsqrt": 4}
 
