@@ -75,7 +75,7 @@ def test_others_stay() -> None:
 
 @pytest.mark.parametrize("result", [False, True])
 def test_numbers_alone_scale_the_parts(result: bool) -> None:
-    """A mask has elements of its own for each; what is a result is one array before it is scaled."""
+    """A mask has elements of its own for each; what is a result is one array before that."""
     builder = GraphBuilder("g")
     shapes = {"x": (2, 5), "a": (5, 6), "b": (5, 3), "mask": (2, 9)}
     x, a, b, mask = (builder.input(Value(name, shape)) for name, shape in shapes.items())

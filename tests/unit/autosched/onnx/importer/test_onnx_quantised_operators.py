@@ -94,7 +94,8 @@ def of_gemm(dtype: str, bias: bool, whole: bool, turned: int) -> Any:
     wide = integers(4, dtype="int16").astype(np.int32) if bias else None
     last = [np.float32(0.4), zero] if whole else []
     inputs = [DATA, IN, zero, weight, *constants, wide, *last]
-    return inputs, [integers(3, 7, dtype=dtype)], {"transB": turned}
+    attributes = {"transB": turned, "alpha": 0.5 if turned else 1.0}
+    return inputs, [integers(3, 7, dtype=dtype)], attributes
 
 
 def of_parts(dtype: str) -> Any:
