@@ -12,12 +12,14 @@ from onnx import defs, helper, inliner, numpy_helper
 from autosched.host.node_names import made_unique
 from autosched.onnx.importer.piece import Arrays, Setting, Types, make_piece
 from autosched.onnx.importer.site import UnsupportedError
+from autosched.onnx.importer.wide_quantisation import quantisation_body
 
 
 def expanded(
     node: onnx.NodeProto, label: str, arrays: Arrays, types: Types, setting: Setting
 ) -> list[onnx.NodeProto]:
-    """The nodes of the operator's function body in the ONNX standard, with names of their own.
+    """The nodes of the operator's function body in the ONNX standard, or one of ours, with names of
+    their own.
 
     Args:
         node: the ONNX node.
@@ -29,6 +31,9 @@ def expanded(
     Raises:
         UnsupportedError: the operator has no function body.
     """
+    written = quantisation_body(node, arrays, types)
+    if written is not None:
+        return made_unique(written, label, {name: name for name in node.output})
     version = next((entry.version for entry in setting.opsets if entry.domain == node.domain), 0)
     if not version or not _has_body(node, version):
         raise UnsupportedError("")

@@ -205,3 +205,24 @@ def test_kernels_leave_bytes_that_units_read() -> None:
     (expected,) = reference_session(made.SerializeToString()).run(None, feed)
     (result,) = evaluate(found.graph, feed).values()
     assert np.abs(result.astype(int) - expected.astype(int)).max() <= 1
+
+
+def test_sixteen_unsigned_bits() -> None:
+    """What the quantiser writes for models of opsets that have no such type."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], domain=DOMAIN),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], domain=DOMAIN),
+        helper.make_node("DequantizeLinear", ["W", "s", "z"], ["w"], domain=DOMAIN),
+        helper.make_node("MatMul", ["d", "w"], ["y"]),
+    ]
+    constants = {"s": IN / 256, "z": np.uint16(40000), "W": integers(5, 3, dtype="uint16")}
+    initial = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    given = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 5])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 3])
+    graph = helper.make_graph(nodes, "g", [given], [result], initial)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+    written = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    data = {"x": np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32) * 9}  # some clip
+    (expected,) = reference_session(written.SerializeToString()).run(None, data)
+    (found,) = evaluate(asd.from_onnx(written).graph, data).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
