@@ -12,7 +12,7 @@ from sketch.lang.tensor import Compute
 from sketch.nest.lanes import lane_bytes
 from sketch.rules.locations import Location, candidate_locations
 from sketch.rules.patterns import MOST_READS, is_output
-from sketch.rules.rows_together import schedule_in_rows
+from sketch.rules.rows_together import has_rows, schedule_in_rows
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.schedule.program import Program, StagePlan
@@ -41,9 +41,10 @@ class ComputeLocation:
         return Verdict.APPLY_AND_STOP if found else Verdict.SKIP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
-        """Attached states, deepest first; the root too, for a stage that does not reduce, and where
-        the loops around the stage have one trip, so that nothing would run in parallel, or for
-        partial sums too few to give every thread a vector of results.
+        """Attached states, deepest first; the root too, for a stage that does not reduce (unless
+        its host has some rows at a time), and where the loops around the stage have one trip, so
+        that nothing would run in parallel, or for partial sums too few to give every thread a
+        vector of results.
         """
         locations = candidate_locations(state.program, stage)
         if stage.op.reduce is not None:
@@ -54,6 +55,8 @@ class ComputeLocation:
             locations = () if _fits_caches(stage.op, state.target) else locations[1:]
         states = [_attached(state, stage, location) for location in locations]
         alone = stage.op.reduce is None or not _narrows(state.program, locations[0])
+        if locations and has_rows(state.program.stage(locations[0][0])):
+            alone = False  # its rows are few so that what they need is still in the first cache
         if alone or _for_threads(state, stage, locations[0]):
             states.append(schedule_simply(state, stage.id))
         return tuple(states)

@@ -116,9 +116,11 @@ def schedule_in_rows(state: State, name: StageId, host: StagePlan) -> State:
     """Schedule a stage that is computed inside a loop of ``host``, for as many rows as that has at
     a time: what is one number for each row needs no vectors, which would be of too many rows.
     """
+    if not has_rows(host):
+        return schedule_simply(state, name)
     stage = state.program.stage(name)
     points = prod(axis.extent for axis in stage.op.axes)
-    if not _has_rows(host) or points != prod(axis.extent for axis in rows_of(host)):
+    if points != prod(axis.extent for axis in rows_of(host)):
         return rows_inside(schedule_simply(state, name), name, host)
     rows = [stage.loop(axis) for axis in stage.op.axes]
     terms = [stage.loop(axis) for axis in stage.op.reduce_axes]
@@ -133,7 +135,8 @@ def rows_inside(state: State, name: StageId, host: StagePlan) -> State:
     stage = state.program.stage(name)
     rows = rows_of(stage)
     others = prod(axis.extent for axis in rows_of(host))
-    if not _has_rows(host) or prod(axis.extent for axis in rows) != others:
+    split = LoopKind.UNROLLED in host.kinds.values()
+    if not split or prod(axis.extent for axis in rows) != others:
         return state
     own = [stage.loop(axis) for axis in rows]
     loops = [loop for loop in stage.loops() if loop not in own]
@@ -144,11 +147,16 @@ def rows_inside(state: State, name: StageId, host: StagePlan) -> State:
     )
 
 
-def _has_rows(host: StagePlan) -> bool:
-    """Whether a stage has unrolled loops of other axes than that of its vectors."""
+def has_rows(host: StagePlan) -> bool:
+    """Whether a stage has a fixed number of rows at a time; tiles have as many as decided."""
     vector = vector_axis(host.op)
     unrolled = (loop for loop, kind in host.kinds.items() if kind is LoopKind.UNROLLED)
-    return any(host.loop_axis(loop) is not vector for loop in unrolled)
+    return any(
+        loop.level > 0
+        and host.loop_axis(loop) is not vector
+        and isinstance(host.splits[loop.axis][loop.level - 1], int)
+        for loop in unrolled
+    )
 
 
 def rows_of(stage: StagePlan) -> list[Axis]:

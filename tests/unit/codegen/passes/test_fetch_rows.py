@@ -32,8 +32,11 @@ AVX2 = replace(cpu_target("cpu-avx2"), threads=1)
 
 def kernels(result: Tensor, target: Target) -> list[LoopNest]:
     dag, rng = ComputeDAG([result]), np.random.default_rng(0)
-    sketches = generate(dag, target)
-    return [prepare(lower(s, sample(s, 1, rng).row(0)), target) for s in sketches]
+    found = []
+    for sketch in generate(dag, target):
+        rows = sample(sketch, 4, rng)
+        found += [prepare(lower(sketch, rows.row(n)), target) for n in range(len(rows))]
+    return found
 
 
 def fetches(nest: LoopNest) -> list[Loop]:

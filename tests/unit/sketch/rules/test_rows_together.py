@@ -10,12 +10,14 @@ import pytest
 
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.functions import exp
 from sketch.lang.tensor import Tensor, placeholder
 from sketch.lower.lower import lower
 from sketch.nest.loopnest import LoopKind
 from sketch.nest.walk import stores
 from sketch.operators.activations import relu
 from sketch.operators.elementwise import map_elements
+from sketch.operators.matmul import matmul
 from sketch.operators.normalization import normalize
 from sketch.operators.softmax import log_softmax, softmax
 from sketch.oracle.reference import reference
@@ -74,3 +76,17 @@ def test_results_of_any_number_of_rows(shape: tuple[int, ...]) -> None:
             outputs = run_compiled(sketch, row, inputs, ONE)
             shaped = {name: array.reshape(shape) for name, array in outputs.items()}
             assert expected.check(shaped) <= _TOLERANCE
+
+
+def test_what_is_computed_inside_tiles_of_products_is_scheduled_as_ever() -> None:
+    """Tiles have as many rows as decided: nothing is written out for each of them."""
+    x, w = placeholder((128, 96), name="x"), placeholder((96, 64), name="w", constant=True)
+    powers = map_elements(x, exp, "powers")
+    dag = ComputeDAG([matmul(powers, w, "product")])
+    found = 0
+    for sketch in generate(dag, ONE):
+        for plan in sketch.program.stages:
+            if plan.op.name == "powers" and plan.attach is not None:
+                found += 1
+                assert LoopKind.UNROLLED not in plan.kinds.values()
+    assert found
