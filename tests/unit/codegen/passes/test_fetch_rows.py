@@ -35,7 +35,7 @@ def kernels(result: Tensor, target: Target) -> list[LoopNest]:
     found = []
     for sketch in generate(dag, target):
         rows = sample(sketch, 4, rng)
-        found += [prepare(lower(sketch, rows.row(n)), target) for n in range(len(rows))]
+        found += [prepare(lower(sketch, rows.row(n)), target) for n in range(len(rows.values))]
     return found
 
 
