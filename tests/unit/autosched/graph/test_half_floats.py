@@ -219,3 +219,17 @@ def test_a_network_says_which_of_its_layers() -> None:
     rounded = extract(network)
     keys = [{task.dag.key for task in found.tasks} for found in (plain, rounded)]
     assert len(keys[0] - keys[1]) >= 2
+
+
+def test_layers_of_one_weight_have_each_its_padding() -> None:
+    """One channel grows to a lane of two where all are summed, not where each is by itself."""
+    builder = GraphBuilder("shared")
+    data = builder.input(Value("data", (1, 1, 8, 8)))
+    factor = builder.constant("factor", weight(4, 1, 3, 3))
+    for groups in (1, 4):
+        data = builder.add(Conv(groups=groups), (data, factor))
+    graph = optimize(builder.finish({"out": data}))
+    image = {"data": np.random.default_rng(1).standard_normal((1, 1, 8, 8)).astype(np.float32)}
+    exact = evaluate(graph, image)["out"]
+    found = evaluate(all_layers(graph), image)["out"]
+    assert 0 < np.abs(found - exact).max() < 0.02 * np.abs(exact).max()
