@@ -170,7 +170,7 @@ class LearnerOptions:
     """
 
     foreign: float = 0.05
-    growth: float = 0.3
+    growth: float = 0.5
     defer: int = 256
     draft: bool = True
 
