@@ -22,6 +22,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from autosched.measure.result import Failure, MeasureResult
@@ -51,6 +52,7 @@ BY_NAME: Final = 3
 _ALONE_BY_NAME: Final = 2
 # Lines of this schema have no checksum.
 _WITHOUT_CHECKSUM: Final = 1
+_NONE: Final[Mapping[str, Sketch]] = MappingProxyType({})
 Phase = Literal["trial", "final"]
 Reader = Callable[[Any], Any]
 PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
@@ -117,10 +119,16 @@ class Record:
         text = f"{words[:-1]},{_text_of(_Same(self.steps))}]"
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
-    def candidate(self, dag: ComputeDAG, target: Target | None = None) -> Candidate:
+    def candidate(
+        self, dag: ComputeDAG, target: Target | None = None, known: Mapping[str, Sketch] = _NONE
+    ) -> Candidate:
         """The candidate again, by replaying the record's own steps on the variant's ``dag``.
 
-        ``target``: replay for another machine than the record's, as a seed.
+        Args:
+            dag: of the variant.
+            target: replay for another machine than the record's, as a seed.
+            known: sketches of ``dag`` for that machine, by their keys: of what is one of them, the
+                steps are right.
 
         Raises:
             ScheduleError: the steps do not fit ``dag``, or make no reasonable schedule of it.
@@ -130,9 +138,14 @@ class Record:
         if self.by_name:
             written, places = positions(dag, self.names, written, places)
         steps, decisions = steps_from_json(dag, written, places)
+        values = dict(zip(decisions, self.decisions.values(), strict=True))
+        if known:
+            own = known.get(Sketch(dag, steps, target or self.target, self.variant).key)
+            if own is not None:
+                return Candidate(own, values)
         sketch = sketch_from_steps(dag, steps, self.variant, target or self.target)
         check_structure(sketch)
-        return Candidate(sketch, dict(zip(decisions, self.decisions.values(), strict=True)))
+        return Candidate(sketch, values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

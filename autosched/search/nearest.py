@@ -74,7 +74,8 @@ def nearest(
     for record in _in_order(task, bests)[: _TRIES * most]:
         candidate = rescaled(task, record, sketches)
         if candidate is not None:
-            found.setdefault(candidate.key, candidate)
+            same = candidate.sketch.key, frozenset(candidate.values.items())
+            found.setdefault(same, candidate)
         if len(found) == most:
             break
     return tuple(found.values())
@@ -100,15 +101,16 @@ def _apart(one: Title, other: Title) -> float:
     if [len(shape) for shape in mine] != [len(shape) for shape in theirs]:
         return math.inf
     pairs = zip(chain.from_iterable(mine), chain.from_iterable(theirs), strict=True)
-    return sum(abs(math.log2(a) - math.log2(b)) for a, b in pairs)
+    return sum([abs(a - b) for a, b in pairs])
 
 
 @lru_cache(maxsize=4096)
-def _extents(title: str) -> tuple[tuple[int, ...], ...]:
-    """Of the arrays, which follow the name."""
+def _extents(title: str) -> tuple[tuple[float, ...], ...]:
+    """Binary logarithms of those of the arrays, which follow the name."""
     arrays = _ARRAYS.search(title)
     shapes = _SHAPE.findall(arrays[0]) if arrays is not None else ()
-    return tuple([tuple([max(1, int(n)) for n in re.findall(r"\d+", shape)]) for shape in shapes])
+    extents = [re.findall(r"\d+", shape) for shape in shapes]
+    return tuple([tuple([math.log2(max(1, int(n))) for n in found]) for found in extents])
 
 
 def rescaled(
@@ -119,12 +121,12 @@ def rescaled(
     ``known``: sketches of the task, by their keys.
     """
     try:
-        there = record.candidate(task.variant(record.variant).dag, task.target)
-        own = known.get(there.sketch.key)
-        row = _nearest_row(there, own or there.sketch)
+        there = record.candidate(task.variant(record.variant).dag, task.target, known)
+        row = _nearest_row(there)
         if row.count:
             candidate = Candidate(row.sketch, row.row(0))
-            if own is None:  # the log's own steps: those of the task's rules fit whatever the row
+            if row.sketch.key not in known:
+                # The log's own steps: those of the task's rules fit whatever the row.
                 verify(lower(row.sketch, dict(candidate.values)))
             return candidate
     except Exception:  # the boundary to what a log holds: it was no promise that it fits
@@ -132,8 +134,9 @@ def rescaled(
     return None
 
 
-def _nearest_row(there: Candidate, sketch: Sketch) -> Population:
+def _nearest_row(there: Candidate) -> Population:
     """The decisions as the nearest choices of the sketch; no row where they are not feasible."""
+    sketch = there.sketch
     values = [_nearest(d.choices, int(there.values[d.id])) for d in sketch.decisions]
     table: NDArray[np.int64] = np.array([values], dtype=np.int64)
     return keep_feasible(Population(sketch, clamp(sketch, table)))

@@ -160,3 +160,15 @@ def test_equal_logs_make_equal_files(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     RecordLog(log).append([*measured(conv(32), 3), *measured(conv(64), 2)])
     assert packed([log]) == packed([log])
+
+
+def test_a_record_of_a_known_sketch_is_a_candidate_of_that_object() -> None:
+    task = conv(16)
+    (record,) = measured(task)
+    sketches = {sketch.key: sketch for sketch in space_of(task).sketches}
+    plain, known = (record.candidate(task.dag, None, own) for own in ({}, sketches))
+    assert known.sketch is sketches[plain.sketch.key] is not plain.sketch
+    others = {key: sketch for key, sketch in sketches.items() if key != plain.sketch.key}
+    again = record.candidate(task.dag, None, others)
+    assert known.key == plain.key == again.key
+    assert again.sketch not in others.values()
