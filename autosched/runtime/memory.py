@@ -15,21 +15,17 @@ from autosched.system.memory_limit import room_for
 HUGE_PAGE_BYTES: Final = 2 * 1024 * 1024
 
 
-def allocate(size_bytes: int, what: str = "the values of a module") -> NDArray[np.uint8]:
+def allocate(size_bytes: int) -> NDArray[np.uint8]:
     """Zeroed bytes, uint8 ``[size_bytes]``, that start at a multiple of 2 MB.
 
     The kernel is asked for huge pages, which it grants to private mappings only; where it knows
     none the memory is ordinary.  The array owns the mapping.
 
-    Args:
-        size_bytes: how many.
-        what: they are for, for messages.
-
     Raises:
         OutOfMemoryError: there is no room for that many.
     """
     total = size_bytes + 2 * HUGE_PAGE_BYTES
-    with room_for(what, size_bytes):
+    with room_for("the values of a module", size_bytes):
         mapping = _mapping(total)
     _advise(mapping)
     whole = np.frombuffer(mapping, dtype=np.uint8)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.errors import InputError
-from autosched.runtime.memory import HUGE_PAGE_BYTES, address_of, allocate
+from autosched.runtime.memory import address_of
 from autosched.runtime.program import ExecutionPlan, Place, TensorSpec
 from autosched.system.element_types import element_type
 from autosched.system.memory_limit import room_for
@@ -181,15 +181,7 @@ def _output(number: int, spec: TensorSpec) -> _Output:
 
 
 def _new_memory(output: _Output) -> _Memory:
-    """That begins where a cache line does, as values in the arena do, and is in huge pages where it
-    is large: outputs of two runs in turns are more small pages than processors have at hand.
-    """
-    if output.size_bytes >= HUGE_PAGE_BYTES:
-        found = allocate(output.size_bytes, output.text)
-        whole = found.base
-        assert isinstance(whole, np.ndarray)  # what every view of an array in it holds
-        address = found.ctypes.data
-        return _Memory(whole, address - whole.ctypes.data, address)
+    """That begins where a cache line does, as values in the arena do."""
     with room_for(output.text, output.size_bytes):
         block = np.empty(output.size_bytes + BUFFER_ALIGNMENT, np.uint8)
     address = block.ctypes.data

@@ -11,7 +11,6 @@ import pytest
 from autosched.runtime.assemble import assemble
 from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.errors import InputError
-from autosched.runtime.memory import HUGE_PAGE_BYTES
 from autosched.runtime.module import Module
 from autosched.runtime.program import Moving, Place, StepInfo, TensorSpec
 from autosched.runtime.program_json import program_json, program_of
@@ -134,14 +133,9 @@ HOLDERS: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-@pytest.mark.parametrize("huge", [False, True], ids=["small pages", "huge pages"])
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_memory_is_used_again_where_nobody_holds_an_output(
-    holder: str, huge: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_used_again_where_nobody_holds_an_output(holder: str) -> None:
     module = make_module({"y": "b"})
-    if huge:
-        monkeypatch.setattr("autosched.runtime.outputs.HUGE_PAGE_BYTES", 1)
 
     def run(number: float) -> np.ndarray:
         return module.run({"x": np.full(COUNT, number, np.float32)})["y"]
@@ -149,6 +143,5 @@ def test_memory_is_used_again_where_nobody_holds_an_output(
     held = HOLDERS[holder](run(1))  # the array itself is dropped
     addresses = {run(number).ctypes.data for number in range(5, 25)}
     assert len(addresses) <= 2
-    assert not huge or all(address % HUGE_PAGE_BYTES == 0 for address in addresses)
     values = list(held) if holder == "iterator" else np.asarray(held).ravel()
     assert len(values) and all(value == 3 for value in values)
