@@ -95,10 +95,8 @@ def schedule_simply(state: State, called: StageId, rows: bool = True) -> State:
 def _turned_axis(op: Compute, vector: Axis | None) -> Axis | None:
     """The axis along which a stage that turns an array reads neighbours: where a vector takes its
     elements from as many lines of the cache, the next elements of all these lines come next.
-
-    ``vector``: along which no reduction gathers.
     """
-    if vector is None:
+    if vector is None or op.reduce is not None:
         return None
     for load in stage_loads(op):
         last = len(load.indices) - 1

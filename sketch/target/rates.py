@@ -65,7 +65,7 @@ class Rates:
     unfetched: float = 1.0
     jumping: float = 1.0
     page_bytes: float = 4096.0
-    overlap: float = 0.12
+    overlap: float = 0.3
     branch: float = 0.2
     shared_line: float = 25.0
     handed_line: float = 20.0

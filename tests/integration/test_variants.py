@@ -262,12 +262,6 @@ def three_dimensional() -> Tensor:
     return conv(placeholder((1, 6, 6, 6, 16), name="x"), weight, 1, 1)
 
 
-def dilated_beside() -> Tensor:
-    """Taps are apart in the dimension whose taps are summed with the products."""
-    weight = placeholder((3, 3, 3, 16, 16), name="w", constant=True)
-    return conv(placeholder((1, 6, 6, 6, 16), name="x"), weight, 1, 1, (2, 1, 1))
-
-
 def weight_for_each_image() -> Tensor:
     data, weight = (
         placeholder((5, 7, 16), name="x"),
@@ -284,7 +278,6 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
     "strided": lambda: conv2d(images(), filters(), 2, 1),
     "dilated": lambda: conv2d(images(), filters(), 1, 2, dilation=2),
     "widely dilated": lambda: conv2d(images(64, 64), filters(), 1, 33, dilation=33),
-    "dilated beside": dilated_beside,
     "dilated steps": lambda: conv2d(images(9, 9), filters(), 2, 2, dilation=2),
     "five": lambda: conv2d(images(), filters(size=5), 1, 2),
     "one": lambda: conv2d(images(), filters(size=1)),

@@ -21,7 +21,6 @@ from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.shape import Reshape
-from autosched.graph.passes.dead_code import remove_dead_code
 
 # A vector of rows takes as long as its operands take from memory, joined or not.
 _LEAST_ROWS: Final = 2
@@ -40,7 +39,7 @@ def join_products(graph: Graph) -> Graph:
             _join(graph, builder, first[node.output])
         elif node.output not in members:
             builder.copy(node, node.inputs)
-    return remove_dead_code(builder.finish(graph.results))  # the constants that were joined
+    return builder.finish(graph.results)
 
 
 def _join(graph: Graph, builder: GraphBuilder, group: Sequence[Node]) -> None:

@@ -17,7 +17,6 @@ from tests.support.workloads import random_inputs
 IMAGE = placeholder((2, 9, 7, 20), name="x")
 MATRIX = placeholder((33, 18), name="x")
 NUMBER = placeholder((), name="scale")
-COLUMN = placeholder((33, 9, 1), name="x")
 
 # By name: the stage, and the axis along which its source lies.
 TURNED: dict[str, tuple[Tensor, int]] = {
@@ -28,8 +27,6 @@ TURNED: dict[str, tuple[Tensor, int]] = {
 PLAIN: dict[str, Tensor] = {
     "rows swapped": compute((9, 2, 7, 20), lambda h, n, w, c: IMAGE[n, h, w, c], name="y"),
     "every second": compute((2, 9, 7, 10), lambda n, h, w, c: IMAGE[n, h, w, 2 * c], name="y"),
-    "lines of one": compute((1, 9, 33), lambda i, h, j: COLUMN[j, h, i], name="y"),
-    "every second in turn": compute((10, 7, 9), lambda i, w, h: IMAGE[1, h, w, 2 * i], name="y"),
     "a row for all": compute((33, 18), lambda i, j: MATRIX[0, j], name="y"),
     "a number for all": compute((33, 18), lambda i, j: MATRIX[i, j] * NUMBER[()], name="y"),
 }

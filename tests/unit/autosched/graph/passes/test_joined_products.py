@@ -91,23 +91,6 @@ def test_others_stay(graph: Graph, parts: list[int]) -> None:
     assert joined(graph) == parts
 
 
-def test_constants_that_are_joined_are_kept_once() -> None:
-    found = join_products(attention())
-    assert sorted(a.shape for a in found.constants.values()) == [(8, 24), (24,)]
-
-
-def test_weights_of_other_types_stay() -> None:
-    """A joined array would have the wider one, which no unit of bytes computes with."""
-    builder = GraphBuilder("g")
-    x = builder.input(Value("x", (4, 8), "uint8"))
-    made = [
-        builder.add(Dense("int32"), (x, builder.constant(dtype, np.ones((8, 6), dtype))))
-        for dtype in ("int8", "int16")
-    ]
-    graph = builder.finish({"y": builder.add(Einsum(("ik", "jk"), "ij"), made)})
-    assert join_products(graph) is graph
-
-
 def test_products_around_another_stay() -> None:
     """The results of the first would be kept while the other is computed."""
     builder = GraphBuilder("g")

@@ -94,8 +94,7 @@ def of_gemm(dtype: str, bias: bool, whole: bool, turned: int) -> Any:
     wide = integers(4, dtype="int16").astype(np.int32) if bias else None
     last = [np.float32(0.4), zero] if whole else []
     inputs = [DATA, IN, zero, weight, *constants, wide, *last]
-    attributes = {"transB": turned, "alpha": 0.5 if turned else 1.0}
-    return inputs, [integers(3, 7, dtype=dtype)], attributes
+    return inputs, [integers(3, 7, dtype=dtype)], {"transB": turned}
 
 
 def of_parts(dtype: str) -> Any:
