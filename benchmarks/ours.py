@@ -108,10 +108,7 @@ class OursNetwork:
 
         del os.environ["GOMP_CPU_AFFINITY"]  # the module pins its threads itself
         module = autosched.load(self.path)
-        cores = sorted(os.sched_getaffinity(0))
         module.pin_threads()
-        # Where OpenMP leaves the thread that calls a rival, too: else each call moves it there.
-        os.sched_setaffinity(0, cores[:1])
         arrays = workload.arrays()
         assert isinstance(workload, Network)
         if workload.channels_last:
