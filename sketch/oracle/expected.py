@@ -30,7 +30,9 @@ class Samples:
         rounding: relative error that storing the output may add: one unit in the last place of a
             16-bit float, which rounds the other way when arithmetic differs a little; else 0.
         bounds: like ``values``, float64: how far each value may be off by rounding (infinite where
-            it is not known); None for integers and booleans, which are exact.
+            it is not known).  Integers and booleans have them where floats decide: a number that is
+            rounded to an integer may be as near to the middle of two as its own roundings.  None:
+            they are not known.
         least: differences of at most that are none: kernels may flush denormal numbers to 0.
     """
 
@@ -56,7 +58,7 @@ class Reference:
         too.
 
         A NaN or infinity that the reference lacks (or the other way round), and any difference of
-        integers or booleans, is an infinite error.
+        integers or booleans that rounding does not explain, is an infinite error.
 
         Raises:
             ExpressionError: an output is missing or has another shape.
@@ -85,13 +87,26 @@ def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:
     if array.shape != samples.shape:
         raise ExpressionError(f"output {name!r} has shape {array.shape}, expected {samples.shape}")
     got = array if samples.positions is None else array.reshape(-1)[samples.positions]
+    if samples.values.dtype.kind != "f":
+        return 0.0 if _explained(got, samples) else math.inf
     whole = relative_error(got, samples.values, samples.least) - samples.rounding
     return max(0.0, whole, _element_error(got, samples))
 
 
+def _explained(got: Array, samples: Samples) -> bool:
+    """Whether integers or booleans are off by no more than their bounds."""
+    off = np.flatnonzero((got != samples.values).reshape(-1))
+    if samples.bounds is None or off.size == 0:
+        return off.size == 0
+    # int64 does not fit into float64, so differences are taken as they are.
+    pairs = zip(got.reshape(-1)[off], samples.values.reshape(-1)[off], strict=True)
+    distances = np.asarray([abs(int(a) - int(b)) for a, b in pairs], np.float64)
+    return bool(np.all(distances <= samples.bounds.reshape(-1)[off]))
+
+
 def _element_error(got: Array, samples: Samples) -> float:
     """The largest relative error of an element that is off by more than its bound."""
-    if samples.bounds is None or samples.values.dtype.kind != "f":
+    if samples.bounds is None:
         return 0.0
     with np.errstate(all="ignore"):
         size = np.abs(samples.values)
@@ -133,12 +148,13 @@ def samples_of(
         shape: of the whole array.
         values: [P], or of ``shape``.
         positions: of the values, flat; None: all of them.
-        bounds: of their rounding errors, like ``values``.
+        bounds: of their rounding errors, like ``values``; those of integers and booleans hold as
+            they are.
         dtype: of the output.
     """
-    rounding = _ROUNDING.get(dtype, 0.0)
     if values.dtype.kind != "f":
-        return Samples(shape, values, positions, rounding)
+        return Samples(shape, values, positions, bounds=bounds)
+    rounding = _ROUNDING.get(dtype, 0.0)
     limits = ml_dtypes.finfo(numpy_dtype(dtype))
     least, most = float(limits.smallest_normal), float(limits.max)
     values = np.where(np.abs(values) > most, np.copysign(np.inf, values), values)

@@ -12,7 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from sketch.lang.dtypes import BOOL, is_float, is_integer, is_storage_float, size_of
+from sketch.lang.dtypes import (
+    BOOL,
+    integer_limits,
+    is_float,
+    is_integer,
+    is_storage_float,
+    numpy_dtype,
+    size_of,
+)
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary, Var
 from sketch.lang.operator_names import ROUND_TF32
 from sketch.lang.scalar_functions import UNARY_FUNCTIONS, Array, binary_function
@@ -25,6 +33,8 @@ UNITS: Final[Mapping[str, float]] = {
     "float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53,
 }  # fmt: skip
 _TF32_UNIT: Final = 2.0**-11
+# Any integer below is a number of float32.
+_WHOLE: Final = 2.0**24
 # Elementary functions: roundings of the operand and of the result that a library may add.
 _OPERAND_ROUNDINGS: Final = 4.0
 _RESULT_ROUNDINGS: Final = 16.0
@@ -39,9 +49,12 @@ ErrorLoader = Callable[[Tensor], Elements | None]
 
 def unit(dtype: str) -> float:
     """Half a unit in the last place of what arithmetic on ``dtype`` is done in; 0 for integers."""
-    if not is_float(dtype):
-        return 0.0
-    return UNITS["float32" if is_storage_float(dtype) else dtype]
+    return UNITS[_computed_in(dtype)] if is_float(dtype) else 0.0
+
+
+def _computed_in(dtype: str) -> str:
+    """The type that arithmetic on floats of ``dtype`` is done in."""
+    return "float32" if is_storage_float(dtype) else dtype
 
 
 def magnitude(values: Array) -> Array:
@@ -128,6 +141,18 @@ class RoundingErrors:
         size = unit(node.dtype)
         return size * count * self._scale * magnitude(self._values(node)) if size else 0.0
 
+    def _rounding_of(self, node: Expr, inexact: Array) -> Array | float:
+        """What rounding adds to a result that is rounded once: nothing where a float holds the
+        exact result, and no operand is off, or by an integer.  Integers stay exact in floats.
+        """
+        rounding = self._rounding(node)
+        if self._scale != 1.0 or not is_float(node.dtype):
+            return rounding
+        value = self._values(node)
+        held = value == value.astype(numpy_dtype(_computed_in(node.dtype)))
+        whole = (inexact % 1 == 0) & (value % 1 == 0) & (magnitude(value) + inexact < _WHOLE)
+        return np.where(held & ((inexact == 0) | whole), 0.0, rounding)
+
     def _unary(self, node: Unary) -> Array | float:
         error, value = self(node.operand), self._values(node.operand)
         if node.op in ("neg", "abs", "not"):
@@ -166,13 +191,11 @@ class RoundingErrors:
         exact = not a.any() and not b.any()
         if exact and not is_float(node.dtype):
             return 0.0
-        if exact and node.op in ("add", "sub", "mul"):
-            return self._rounding(node)
         if node.op in ("add", "sub"):
-            return a + b + self._rounding(node)
+            return a + b + self._rounding_of(node, a + b)
         if node.op == "mul":
             x, y = magnitude(self._values(node.lhs)), magnitude(self._values(node.rhs))
-            return _times(x, b) + _times(y, a) + _times(a, b) + self._rounding(node)
+            return _times(x, b) + _times(y, a) + _times(a, b) + self._rounding_of(node, a + b)
         if not is_float(node.dtype):
             return np.where((a > 0) | (b > 0), np.inf, 0.0)
         if node.op == "div":
@@ -215,14 +238,13 @@ class RoundingErrors:
         value = self._values(node.operand)
         if target == BOOL:
             return np.where((error > 0) & (magnitude(value) <= error), 1.0, 0.0)
-        if is_float(source) and is_integer(target):
-            moved = np.trunc(value + error) - np.trunc(value - error)
-            return np.where(error > 0, np.abs(moved), 0.0)
+        if is_integer(target):
+            return _integers(value, error, target, is_float(source))
         if is_storage_float(target):
             own = 2 * UNITS[target] * magnitude(self._values(node)) + error
             return np.where(error > 0, error + own, 0.0)
         if is_float(target) and (is_integer(source) or size_of(target) < size_of(source)):
-            return error + self._rounding(node)
+            return error + self._rounding_of(node, error)
         return error
 
     def _select(self, node: Select) -> Array:
@@ -233,6 +255,19 @@ class RoundingErrors:
             apart = _distance(self._values(node.then), self._values(node.otherwise))
             error = np.where(doubt > 0, apart + np.maximum(then, otherwise), error)
         return error
+
+
+def _integers(value: Array, error: Array, dtype: str, saturates: bool) -> Array:
+    """The bound of what becomes an integer: floats saturate; integers wrap, and one that may pass
+    a limit may be anything.
+    """
+    low, high = (float(limit) for limit in integer_limits(dtype))
+    least, most = value - error, value + error
+    if not saturates:
+        beyond = (least < low) | (most > high)
+        return np.where((error > 0) & beyond, np.inf, error)
+    here, *moved = (np.trunc(np.clip(v, low, high)) for v in (value, least, most))
+    return np.where(error > 0, np.maximum(here - moved[0], moved[1] - here), 0.0)
 
 
 def _times(value: Array, error: Array) -> Array:

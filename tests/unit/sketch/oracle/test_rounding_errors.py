@@ -108,8 +108,56 @@ def test_exact_results_have_no_bounds() -> None:
     x = placeholder((9,), "int32", name="X")
     dag = ComputeDAG([compute((9,), lambda i: x[i] * 3, name="C")])
     found, samples = expected(dag)
-    assert samples.bounds is None
+    assert samples.bounds is not None and not samples.bounds.any()
+    assert found.check({"C": samples.values}) == 0.0
     assert found.check({"C": samples.values + 1}) == np.inf
+
+
+def quantised(scale: float, zero: float, dtype: str) -> ComputeDAG:
+    def body(a: Expr, _: Expr) -> Expr:
+        return cast(unary("round", a * scale) + zero, dtype)
+
+    return ComputeDAG([compute((64, 200), lambda i, j: body(A[i, j], A[i, j]), name="C")])
+
+
+def test_a_number_in_the_middle_of_two_integers_may_become_either() -> None:
+    """0.1 is a little more in float32, so 5 x 0.1 is rounded up; in float32 the product is 0.5,
+    which is rounded down.
+    """
+    dag = quantised(0.1, 3.0, "uint8")
+    inputs = {"A": np.arange(64 * 200, dtype="f4").reshape(64, 200) % 50}
+    found = reference(dag, inputs, np.random.default_rng(0))
+    samples = found.outputs["C"]
+    got = random_run(dag, inputs, TARGETS[0], 0, 0)["C"]
+    assert samples.bounds is not None
+    doubtful = samples.bounds > 0
+    assert (inputs["A"][doubtful] % 10 == 5).all() and doubtful.any()
+    assert not np.array_equal(got, samples.values) and found.check({"C": got}) == 0.0
+    for place, move in ((np.argwhere(doubtful)[0], 2), (np.argwhere(~doubtful)[0], 1)):
+        wrong = samples.values.copy()
+        wrong[tuple(place)] += move
+        assert found.check({"C": wrong}) == np.inf
+
+
+def test_integers_stay_exact_in_floats() -> None:
+    """A zero point is added without rounding, and what is beyond a limit is at the limit."""
+    inputs = {"A": np.arange(64 * 200, dtype="f4").reshape(64, 200) - 6000}
+    for scale, dtype in ((1.0, "int32"), (1.37, "uint8")):
+        samples = reference(quantised(scale, 128.0, dtype), inputs, np.random.default_rng(0))
+        bounds = samples.outputs["C"].bounds
+        assert bounds is not None
+        beyond = np.abs(inputs["A"] * scale) > 200
+        assert not bounds[beyond | (dtype == "int32")].any()
+
+
+def test_an_integer_in_doubt_at_the_limit_of_its_type_may_wrap() -> None:
+    def body(a: Expr) -> Expr:
+        return cast(cast(unary("round", a * 0.1), "int32"), "int8")
+
+    dag = ComputeDAG([compute((64, 200), lambda i, j: body(A[i, j]), name="C")])
+    inputs = {"A": np.full((64, 200), 1275.0, "f4")}  # 127.5, so 127 or -128
+    samples = reference(dag, inputs, np.random.default_rng(0)).outputs["C"]
+    assert samples.bounds is not None and np.isinf(samples.bounds).all()
 
 
 UNARIES = ("exp", "log1p", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "atan", "floor")
@@ -139,17 +187,22 @@ def expressions(draw: st.DrawFn, depth: int = 4) -> Callable[[Expr, Expr], Expr]
 
 @examples(40)
 @given(
-    body=expressions(), reduced=st.booleans(), target=st.integers(0, 99), seed=st.integers(0, 9999)
+    body=expressions(),
+    form=st.sampled_from(["elements", "sums", "bytes"]),
+    target=st.integers(0, 99),
+    seed=st.integers(0, 9999),
 )
 def test_any_expression_stays_within_its_bounds(
-    body: Callable[[Expr, Expr], Expr], reduced: bool, target: int, seed: int
+    body: Callable[[Expr, Expr], Expr], form: str, target: int, seed: int
 ) -> None:
     """Where the bounds say nothing (a quotient by what may be 0), nothing is said."""
-    if reduced:
+    if form == "sums":
         k = reduce_axis(200, "k")
         dag = ComputeDAG(
             [compute((64,), lambda i: reducers.sum(body(A[i, k], B[i, k]), k), name="C")]
         )
+    elif form == "bytes":
+        dag = elementwise(lambda a, b: cast(unary("round", body(a, b) * 9.1) + 100.0, "uint8"))
     else:
         dag = elementwise(body)
     inputs = random_inputs(dag, seed)
@@ -157,7 +210,7 @@ def test_any_expression_stays_within_its_bounds(
     got = random_run(dag, inputs, TARGETS[target % len(TARGETS)], seed, seed)["C"]
     assert samples.bounds is not None
     finite = np.isfinite(samples.values) & np.isfinite(got)
-    off = np.abs(got.astype("f8") - samples.values)[finite]
+    off = np.abs(got.astype("f8") - samples.values.astype("f8"))[finite]
     assert (off <= samples.bounds[finite]).all(), float(np.max(off - samples.bounds[finite]))
 
 
