@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, Literal, get_args
 
@@ -100,6 +100,13 @@ class Failure:
 
 
 MeasureResult = Timing | Failure
+
+
+def scaled(result: MeasureResult, factor: float) -> MeasureResult:
+    """A timing with all seconds times ``factor``; a failure as it is."""
+    if not isinstance(result, Timing):
+        return result
+    return replace(result, seconds=tuple(factor * s for s in result.seconds))
 
 
 def is_wrong(result: MeasureResult) -> bool:

@@ -9,9 +9,9 @@ becomes the best by a correction.  The log keeps what was measured.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from autosched.measure.result import MeasureResult, Timing
+from autosched.measure.result import MeasureResult, Timing, scaled
 from autosched.records.paired import clearly_faster
 
 
@@ -51,7 +51,7 @@ class Disturbances:
         if slowdown < self.least:
             return list(results)
         self.slowdowns.append(slowdown)
-        return [_scaled(result, 1.0 / slowdown) for result in results]
+        return [scaled(result, 1.0 / slowdown) for result in results]
 
     def __str__(self) -> str:
         """One line; empty where the machine was quiet."""
@@ -102,15 +102,9 @@ def confirmed(
         if isinstance(result, Timing) and isinstance(again, Timing) and isinstance(best, Timing):
             least = 0.0 if clearly_faster(again.seconds, best.seconds) else best_s
             wanted = max(least, best_s * again.median / best.median)
-            found.append(_scaled(result, wanted / result.median))
+            found.append(scaled(result, wanted / result.median))
         elif isinstance(result, Timing) and result.median < best_s:
             found.append(raw[n])
         else:
             found.append(result)
     return found
-
-
-def _scaled(result: MeasureResult, factor: float) -> MeasureResult:
-    if not isinstance(result, Timing):
-        return result
-    return replace(result, seconds=tuple(factor * s for s in result.seconds))

@@ -21,7 +21,7 @@ from autosched.report.events import ProgressSnapshot
 from autosched.report.table import duration
 from autosched.search.learner import Learner
 from autosched.search.models import usual_model
-from autosched.search.recall import best_of, recall
+from autosched.search.recall import best_of
 from autosched.system.errors import TuningError
 from autosched.system.noted_signals import NotedSignals
 from autosched.system.stability import EMULATED, Stability, Watch, tree_cpu_s
@@ -30,8 +30,8 @@ from autosched.system.versions import software_versions
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.disturbance import Disturbances, challengers, confirmed
 from autosched.tuning.job import TuneJob
-from autosched.tuning.remaining import history_of
 from autosched.tuning.result import TaskResult, TuneResult
+from autosched.tuning.resumed import changes, resumed
 from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.snapshot import snapshot
 from autosched.tuning.spaces_ahead import SpacesAhead
@@ -128,18 +128,21 @@ class TuningLoop:
         self._warnings += found.warnings
         self._records = list(found.records)
         self._transfer.note(found.records)
-        for index, run in enumerate(self._runs):
-            held = held_to(found.records, run.task, self._options.accuracy)
-            memory = recall(run.task, held, self._cache_state)
-            self._warnings += memory.warnings
-            run.seed(memory.seeds)
-            if memory.candidates:
-                run.tell(memory.candidates, run.held(memory.candidates, memory.results))
-                run.best_s = memory.best_s
-                failed = sum(isinstance(result, Failure) for result in memory.results)
-                self._scheduler.restore(
-                    index, len(memory.results), failed, memory.best_s, history_of(memory.results)
-                )
+        known = resumed(
+            [run.task for run in self._runs], found.records, self._cache_state, self._runner,
+            self._options, self._elapsed,
+        )  # fmt: skip
+        for index, (run, now) in enumerate(zip(self._runs, known, strict=True)):
+            self._warnings += now.memory.warnings
+            run.seed(now.memory.seeds)
+            if candidates := now.memory.candidates:
+                run.tell(candidates, run.held(candidates, now.results))
+                run.best_s = now.best_s
+                failed = sum(isinstance(result, Failure) for result in now.results)
+                self._scheduler.restore(index, len(candidates), failed, now.best_s, now.history)
+            if now.leaders:
+                self._write(run.task, now.leaders, run.errors.added(now.leaders, now.again))
+        self._warnings += filter(None, [changes(known)])
         self._learner.learn()
         for warning in self._warnings:
             self._progress.message(f"warning: {warning}")
@@ -320,17 +323,11 @@ class TuningLoop:
         """``before``: trials that the task had before; None: leaders are re-timed."""
         phase: Phase = "trial" if before is not None else "final"
         make = partial(
-            record_of, phase=phase, seed=self._options.seed, versions=self._versions,
-            time=self._now(), title=title_of(task),
+            record_of, task.key, target=task.target, phase=phase, seed=self._options.seed,
+            versions=self._versions, time=self._now(), title=title_of(task),
         )  # fmt: skip
         records = [
-            make(
-                task.key,
-                candidate,
-                task.target,
-                result,
-                trial=None if before is None else before + n,
-            )
+            make(candidate, result=result, trial=None if before is None else before + n)
             for n, (candidate, result) in enumerate(zip(candidates, results, strict=True), 1)
         ]
         self._records += records
@@ -340,8 +337,7 @@ class TuningLoop:
             self._log.append(records)
 
     def _tell_disturbed(self) -> None:
-        told = str(self._disturbances)
-        if told:
+        if told := str(self._disturbances):
             self._warnings.append(told)
             self._progress.message(told)
 

@@ -1,0 +1,123 @@
+"""A run that goes on from a log of another hour: what it knows is timed again first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autosched.measure.protocol import MeasuredTask
+from autosched.measure.result import MeasureResult, Timing, scaled
+from autosched.measure.simulated import SimulatedRunner
+from autosched.records.log import RecordLog
+from autosched.records.record import Record
+from autosched.search.options import SearchOptions
+from autosched.task import Task
+from autosched.tasks.candidate import Candidate
+from autosched.tuning.job import TuneJob
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.result import TuneResult
+from autosched.tuning.resumed import resumed
+from autosched.tuning.run import run_job
+from autosched.workloads import get
+
+SEARCH = SearchOptions(population=128, generations=2, sketch_rows=64)
+
+
+class Machine(SimulatedRunner):
+    """Takes ``slowdown`` times as long as usual."""
+
+    def __init__(self, slowdown: float = 1.0) -> None:
+        super().__init__()
+        self.slowdown, self.again = slowdown, 0
+
+    def answer(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> list[MeasureResult]:
+        return [scaled(result, self.slowdown) for result in super().answer(task, candidates)]
+
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        self.again += 1
+        return super().remeasure(task, candidates, rounds)
+
+
+def tasks() -> list[Task]:
+    return [get("GMM").task(1, 64, 64, 64), get("GMM").task(1, 32, 32, 32)]
+
+
+def run(machine: Machine, log: Path, trials: int) -> TuneResult:
+    options = TuneOptions(trials=trials, search=SEARCH)
+    return run_job(TuneJob(tasks(), options=options, log=RecordLog(log), runner=machine))
+
+
+def best_times(result: TuneResult) -> list[float]:
+    return [item.seconds for item in result.tasks]
+
+
+def finals(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record.phase == "final"]
+
+
+@pytest.mark.parametrize("slowdown", [2.0, 0.5])
+def test_times_are_those_of_now(tmp_path: Path, slowdown: float) -> None:
+    log = tmp_path / "log.jsonl"
+    run(Machine(slowdown), log, 48)
+    found = run(Machine(), log, 64)
+    quiet = run(Machine(), tmp_path / "quiet.jsonl", 64)
+    for seconds, wanted in zip(best_times(found), best_times(quiet), strict=True):
+        assert seconds == pytest.approx(wanted, rel=0.25)
+    assert any(f"2 tasks take {1 / slowdown:.2g}" in line for line in found.warnings)
+
+
+@pytest.mark.parametrize("slowdown", [1.0, 1.1])
+def test_noise_changes_nothing(tmp_path: Path, slowdown: float) -> None:
+    log = tmp_path / "log.jsonl"
+    run(Machine(slowdown), log, 48)
+    before = len(finals(RecordLog(log).read().records))
+    machine = Machine()
+    result = run(machine, log, 56)
+    assert machine.again > 0
+    assert not [line for line in result.warnings if "times as long" in line]
+    touched = sum(1 for item in result.tasks if item.trials > 24)
+    assert len(finals(RecordLog(log).read().records)) - before <= 4 * max(touched, 1)
+
+
+def test_nothing_is_timed_where_nothing_is_searched(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    run(Machine(), log, 48)
+    machine = Machine(3.0)
+    result = run(machine, log, 48)
+    assert machine.again == 0
+    assert result.trials == 0
+
+
+def test_all_of_a_task_is_scaled(tmp_path: Path) -> None:
+    """What was slow in the log stays slow beside what is measured now, and a past is forgotten that
+    others disturbed."""
+    log = tmp_path / "log.jsonl"
+    run(Machine(2.0), log, 48)
+    options = TuneOptions(trials=96, search=SEARCH)
+    records = RecordLog(log).read().records
+    for machine, expected in ((Machine(), 0.5), (Machine(8.0), 4.0)):
+        for known in resumed(tasks(), records, None, machine, options, lambda: 0.0):
+            assert known.slowdown == pytest.approx(expected)
+            assert bool(known.history) == (expected > 1)
+            for now, then in zip(known.results, known.memory.results, strict=True):
+                if isinstance(then, Timing):
+                    assert isinstance(now, Timing)
+                    assert now.median == pytest.approx(expected * then.median)
+            assert known.best_s == min(r.median for r in known.again if isinstance(r, Timing))
+
+
+def test_time_for_it_is_limited(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    run(Machine(), log, 48)
+    options = replace(TuneOptions(search=SEARCH), budget_s=10.0)
+    records = RecordLog(log).read().records
+    machine = Machine(2.0)
+    clock = iter([0.0, 2.0])
+    found = resumed(tasks(), records, None, machine, options, lambda: next(clock))
+    assert machine.again == 1
+    assert sorted(known.slowdown for known in found) == pytest.approx([1.0, 2.0])
