@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from autosched.runtime.errors import AssemblyError
+
+
+def _current_core() -> Callable[[], int]:
+    """The C library's ``sched_getcpu``, which is no system call; -1 where there is none."""
+    try:
+        found = ctypes.PyDLL(None).sched_getcpu
+    except (OSError, AttributeError):
+        return lambda: -1
+    found.restype, found.argtypes = ctypes.c_int, ()
+    return found
+
+
+current_core: Final = _current_core()
+"""The core that the calling thread runs on right now; -1: the system does not say."""
 
 
 def available_cores() -> set[int]:

@@ -306,8 +306,9 @@ class Module:
     def pin_threads(self, cores: Sequence[int] | None = None) -> None:
         """Bind the threads that compute to cores (default: the first that it may use).
 
-        The thread that calls is bound to the first of them while it computes, and gets its own
-        cores back.  For one caller at a time: calls at the same time would share these cores.
+        The thread that calls is bound to the first of them while it computes, unless it runs there,
+        and gets its own cores back.  For one caller at a time: calls at the same time would share
+        these cores.
 
         Raises:
             AssemblyError: there are fewer cores than threads, or this process may not use a core.

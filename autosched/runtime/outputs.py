@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any, Final, NamedTuple
@@ -101,16 +101,20 @@ class Outputs:
         """
         arrays: dict[int, NDArray[Any]] = {}
         targets: dict[int, int] = {}
-        for output in self._outputs:
-            wanted = given.get(output.name) if given else None
-            if wanted is None or not _writable_in_place(wanted, (*inputs, *arrays.values())):
-                memory = self._memory_of(output)
-                wanted = np.ndarray(output.shape, output.dtype, memory.block, memory.start)
-                targets[output.number] = memory.address
-            else:
-                targets[output.number] = address_of(wanted)
-            arrays[output.number] = wanted
         sources = list(map(address_of, inputs))
+        for output in self._outputs:
+            number = output.number
+            wanted = given.get(output.name) if given else None
+            if wanted is not None and wanted.flags.carray:
+                targets[number] = at = address_of(wanted)
+                read = zip(sources, inputs, strict=True)
+                written = ((targets[other], arrays[other]) for other in arrays)
+                if not _overlaps(at, output.size_bytes, (*read, *written)):
+                    arrays[number] = wanted
+                    continue
+            memory = self._memory_of(output)
+            arrays[number] = np.ndarray(output.shape, output.dtype, memory.block, memory.start)
+            targets[number] = memory.address
         for row, number in enumerate(self._targets):
             self._copies[row, 0] = targets[number]
         for row, place in self._passed_on:
@@ -169,10 +173,10 @@ def delivered(
     return found
 
 
-def _writable_in_place(array: NDArray[Any], others: Sequence[NDArray[Any]]) -> bool:
-    """Whether kernels can write it while they read and write the others."""
-    dense = array.flags.c_contiguous and array.flags.aligned
-    return dense and not any(np.may_share_memory(array, other) for other in others)
+def _overlaps(start: int, size_bytes: int, others: Iterable[tuple[int, NDArray[Any]]]) -> bool:
+    """Whether bytes from ``start`` on are of a dense array whose address is given, too."""
+    end = start + size_bytes
+    return any(at < end and start < at + array.nbytes for at, array in others)
 
 
 def _output(number: int, spec: TensorSpec) -> _Output:

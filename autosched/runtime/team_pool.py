@@ -18,7 +18,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from autosched.runtime.cores import available_cores
+from autosched.runtime.cores import available_cores, current_core
 from autosched.runtime.crowding import Crowding
 from codegen.cpu_share import usable_cpus
 
@@ -103,7 +103,10 @@ class Lease:
     def __enter__(self) -> Team | None:
         pool = self._pool
         try:  # an exception may come at any instant
-            if pool.cores:  # the caller is the first of the threads that compute
+            # The caller is the first of the threads that compute.  One that runs on its core stays
+            # there, for the others are busy: to bind it and to let it go takes as long as a short
+            # network.
+            if pool.cores and (pool.homes or current_core() not in pool.first_core):
                 # One that never left has bound this thread: an exception came before the first
                 # line of ``__exit__``.
                 before = pool.homes.get(get_ident()) or available_cores()

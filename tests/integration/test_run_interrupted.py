@@ -15,6 +15,7 @@ import pytest
 
 import autosched as asd
 from autosched.host.evaluator import HostError, HostEvaluator
+from autosched.runtime import team_pool
 from autosched.runtime.module import Module
 from autosched.runtime.team_pool import TeamPool, shared_teams
 from codegen.cpu_share import usable_cpus
@@ -87,9 +88,12 @@ def test_a_thousand_interrupts(kind: str, size: str, threads: int) -> None:
     assert attack(module, calls_of(module)[kind], 1000, seed=11) > 100
 
 
-def test_a_call_that_never_left_binds_its_caller_until_the_next_one_only() -> None:
+def test_a_call_that_never_left_binds_its_caller_until_the_next_one_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cores = os.sched_getaffinity(0)
     pool = TeamPool(2, (min(cores), max(cores)))
+    monkeypatch.setattr(team_pool, "current_core", lambda: -1)  # not on its own
     try:
         pool.team().__enter__()  # an exception comes before the first line of ``__exit__``
         with pool.team():

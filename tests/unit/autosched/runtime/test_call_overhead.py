@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.runtime import team_pool
+from autosched.runtime.cores import current_core
 from autosched.runtime.execution import Execution
 from autosched.runtime.memory import address_of
 from autosched.runtime.team_pool import TeamPool
@@ -94,9 +96,45 @@ def test_a_caller_on_its_core_is_left_there(monkeypatch: pytest.MonkeyPatch) -> 
         with monkeypatch.context() as patch, pool.team():
             patch.setattr(os, "sched_setaffinity", lambda *_: pytest.fail("it is there"))
         assert os.sched_getaffinity(0) == {min(cores)} and not pool.homes
-        os.sched_setaffinity(0, cores)  # moved since
+        os.sched_setaffinity(0, cores)
+        monkeypatch.setattr(team_pool, "current_core", lambda: -1)  # moved since
         with pool.team():
             assert os.sched_getaffinity(0) == {min(cores)}
         assert os.sched_getaffinity(0) == cores and not pool.homes
     finally:
         os.sched_setaffinity(0, cores)
+
+
+def test_a_caller_that_runs_on_its_core_is_not_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = os.sched_getaffinity(0)
+    pool = TeamPool(1, (min(cores),))
+    monkeypatch.setattr(team_pool, "current_core", lambda: min(cores))
+    with monkeypatch.context() as patch:
+        for name in ("sched_getaffinity", "sched_setaffinity"):  # each takes as long as a kernel
+            patch.setattr(os, name, lambda *_: pytest.fail("it is there"))
+        with pool.team():
+            pass
+    assert os.sched_getaffinity(0) == cores and not pool.homes
+
+
+def test_the_current_core_is_one_of_the_process() -> None:
+    assert current_core() in os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize("place", ["apart", "behind the input", "in the input"])
+def test_arrays_that_were_given_are_told_apart_by_their_addresses(place: str) -> None:
+    module = make_module()
+    (spec,), (output,) = module.inputs, module.outputs
+    size = spec.size_bytes // 4
+    memory = np.zeros(3 * size, np.float32)
+    given = memory[:size].reshape(spec.shape)
+    given[...] = module.random_inputs()[spec.name]
+    expected = module.run({spec.name: given.copy()})[output.name]
+    start = {"apart": 2 * size, "behind the input": size, "in the input": size - 1}[place]
+    out = memory[start : start + output.size_bytes // 4].reshape(output.shape)
+    bound = module._loaded._idle[0]._outputs.prepare(  # type: ignore[attr-defined]
+        [given], {output.name: out}
+    )
+    assert (bound.arrays[0] is out) == (place != "in the input")
+    found = module.run({spec.name: given}, {output.name: out})[output.name]
+    assert found is out and (found == expected).all()
