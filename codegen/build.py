@@ -8,11 +8,13 @@ from codegen.llvm.module import ModuleText, emit_module
 from codegen.passes.clip import clip
 from codegen.passes.fetch_rows import fetch_rows
 from codegen.passes.fuse import fuse
+from codegen.passes.in_place import in_place
 from codegen.passes.join_branches import join_branches
 from codegen.passes.joined_rows import joined_rows
 from codegen.passes.lane_trees import lane_trees
 from codegen.passes.legalize import legalize
 from codegen.passes.means import means
+from codegen.passes.overwrite import overwrite
 from codegen.passes.partial_sums import partial_sums
 from codegen.passes.promote import promote
 from codegen.passes.roll_copies import roll_copies
@@ -39,7 +41,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     """
     nest = share(nest)
     verify(nest)
-    nest = legalize(means(simplify(nest)), target)
+    nest = legalize(means(simplify(overwrite(in_place(nest)))), target)
     on_units = has_unit_loops(nest)
     if on_units:
         nest = tensorize(tile_registers(nest, target), target)

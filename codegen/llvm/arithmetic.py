@@ -115,14 +115,27 @@ class Arithmetic:
         wait for two instructions.  With lane masks the second select is part of the first.
         """
         a, b = (rhs, lhs) if lhs.startswith("%") else (lhs, rhs)
-        kind, mask = type_text(dtype, width), type_text("bool", width)
-        compare = "ogt" if op == "max" else "olt"
-        test = self.writer.emit_free(f"fcmp {compare} {kind} {a}, {b}")
-        result = self.writer.emit(f"select {mask} {test}, {kind} {a}, {kind} {b}")
+        result = self.extremum_of_numbers(op, dtype, width, b, a)
         if not a.startswith("%"):
             return result
+        kind, mask = type_text(dtype, width), type_text("bool", width)
         test = self.writer.emit(f"fcmp ord {kind} {a}, {a}")
         return self.writer.emit(f"select {mask} {test}, {kind} {result}, {kind} {a}")
+
+    def extremum_of_numbers(self, op: str, dtype: str, width: int, old: str, new: str) -> str:
+        """``old`` where ``new`` is NaN, and a NaN where ``old`` is: one instruction.
+
+        Args:
+            op: "max" or "min".
+            dtype: of the operands, floats.
+            width: lanes; 1: a scalar.
+            old: name of the left SSA value.
+            new: name of the right SSA value.
+        """
+        kind, mask = type_text(dtype, width), type_text("bool", width)
+        compare = "ogt" if op == "max" else "olt"
+        test = self.writer.emit_free(f"fcmp {compare} {kind} {new}, {old}")
+        return self.writer.emit(f"select {mask} {test}, {kind} {new}, {kind} {old}")
 
     def compare(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
         """A comparison; a NaN is unequal to everything.

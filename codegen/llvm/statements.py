@@ -158,9 +158,22 @@ class Statements:
     ) -> list[SsaValue]:
         """Both as the reducer combines them."""
         pairs = zip((*reducer.lhs, *reducer.rhs), (*old, *new), strict=True)
+        if reducer.skips_nan:
+            return [self._of_numbers(reducer.result[0], *old, *new)]
         self.evaluator.begin(self.evaluator.guard)  # forget what other operands gave
         self.evaluator.bindings = dict(pairs)
         return [self.evaluator.evaluate(result) for result in reducer.result]
+
+    def _of_numbers(self, extremum: Expr, old: SsaValue, new: SsaValue) -> SsaValue:
+        """The larger or smaller one; of a NaN and a number, ``new`` the NaN, the number."""
+        assert isinstance(extremum, Binary)
+        term = self.evaluator.materialise(new)
+        width = max(old.width, term.width)
+        operand = self.evaluator.operand
+        ref = self.arithmetic.extremum_of_numbers(
+            extremum.op, old.dtype, width, operand(old, width), operand(term, width)
+        )
+        return SsaValue(ref, old.dtype, width)
 
     def _of_lanes(self, store: Store, reducer: Reducer, lanes: Loop) -> list[SsaValue]:
         """The values of all lanes, reduced: the upper half with the lower one, and so on."""

@@ -38,7 +38,7 @@ Reads = Sequence[tuple[tuple[Loop, ...], BufferLoad]]
 
 _LEAST_PASSES: Final = 2
 # The row at hand, the next one, and what is kept and written of a row share the first cache.
-_ARRAYS: Final = 4
+_ARRAYS: Final = 3
 
 
 def fetch_rows(nest: LoopNest, target: Target) -> LoopNest:

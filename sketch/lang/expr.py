@@ -223,7 +223,7 @@ class Reducer:
 
     ``result[i]`` is an expression over ``lhs`` and ``rhs`` and gives element i of
     ``combine(lhs, rhs)``.  ``identity[i]`` is its neutral element.  A running value is ``lhs``, the
-    new term ``rhs``.
+    new term ``rhs``.  ``skips_nan``: of a maximum in a nest that may leave out terms that are NaN.
     """
 
     name: str
@@ -231,6 +231,7 @@ class Reducer:
     rhs: tuple[Var, ...]
     result: tuple[Expr, ...]
     identity: tuple[Const, ...]
+    skips_nan: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from sketch.analysis.skipped_nan import maxima_that_skip_nan
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import BOOL
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reducer, Select
@@ -64,7 +65,7 @@ def lower_by_root(
     """
     placement = place(sketch.program, values)
     buffers = make_buffers(placement)
-    emitter = _Emitter(placement, buffers, outline)
+    emitter = _Emitter(placement, buffers, outline, maxima_that_skip_nan(sketch.dag))
     roots = {
         stage.plan.id: emitter.stage(stage)
         for stage in placement.stages.values()
@@ -85,6 +86,7 @@ class _Emitter:
     placement: Placement
     buffers: Buffers
     outline: bool
+    skipping: frozenset[int]
 
     def stage(self, stage: PlacedStage) -> tuple[Node, ...]:
         """All nodes of a stage, with what is attached to it."""
@@ -165,11 +167,15 @@ class _Emitter:
             targets=self._targets(stage),
             indices=self._indices(stage, {}),
             values=values,
-            reducer=None if reduce is None else reduce.reducer,
+            reducer=None if reduce is None else self._reducer(stage, reduce.reducer),
             predicates=predicates,
             stage=stage.plan.op,
             needs=lowered_needs(self.placement.program, stage),
         )
+
+    def _reducer(self, stage: PlacedStage, reducer: Reducer) -> Reducer:
+        skips = stage.plan.id.first in self.skipping
+        return replace(reducer, skips_nan=True) if skips else reducer
 
     def _outlined(
         self, stage: PlacedStage, values: tuple[Expr, ...], reducer: Reducer | None = None

@@ -28,7 +28,7 @@ from sketch.target.target import Target
 # Rows of which stages are computed at a time.
 _TOGETHER: Final = (4, 2)
 # Arrays whose rows share the cache.
-_ARRAYS: Final = 4
+_ARRAYS: Final = 3
 # Groups of rows for each thread: with fewer, the last ones would leave threads idle.
 _LEAST_GROUPS: Final = 4
 

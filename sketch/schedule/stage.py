@@ -35,6 +35,11 @@ class StageId(NamedTuple):
     role: Role | None = None
     number: int = 0
 
+    @property
+    def first(self) -> int:
+        """The stage of the DAG that it is, or was added for."""
+        return self.origin if isinstance(self.origin, int) else self.origin.first
+
     def __str__(self) -> str:
         """``0``, ``0/cache1``: for messages where there is no program to name it."""
         if self.role is None:
