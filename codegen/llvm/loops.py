@@ -13,6 +13,7 @@ from codegen.llvm.registers import register_cells, written_buffers
 from codegen.llvm.scope import Dynamic
 from codegen.llvm.statements import Statements
 from codegen.llvm.tile_statements import TileStatements
+from codegen.llvm.turned_blocks import TurnedBlocks
 from codegen.llvm.unrolled_copies import UnrolledCopies, is_plain_vector
 from codegen.llvm.values import SSA_TYPES, Form, SsaValue
 from codegen.passes.rewrite import Nodes
@@ -48,6 +49,7 @@ class Loops:
         self.tiles = tiles
         self.cell_limit = cell_limit
         self.copies = UnrolledCopies(statements)
+        self.turned = TurnedBlocks(statements, self.counted, self.emit)
         self.private: list[Buffer] = []
         self.private_bases: dict[Buffer, str] = {}
 
@@ -128,7 +130,7 @@ class Loops:
             self._vectorized(loop)
         elif loop.kind is LoopKind.TENSOR:
             self._tensor(loop)
-        else:
+        elif bounds or not self.turned.emit(loop):
             self._dynamic(loop, bounds)
 
     @staticmethod

@@ -16,7 +16,7 @@ from sketch.nest.loopnest import Buffer, Loop, Predicate, Store
 
 
 @dataclass(slots=True)
-class _Tests:
+class Tests:
     """What is left of a statement's predicates."""
 
     scalar: list[tuple[Form, int, int]]
@@ -43,10 +43,10 @@ class Statements:
         if not store.predicates:
             self._emit_guarded(store, ALWAYS)
             return
-        tests = self._tests(store.predicates)
+        tests = self.tests(store.predicates)
         if tests is None:
             return
-        mask = self._mask(tests)
+        mask = self.mask(tests)
         if not tests.scalar:
             self._emit_guarded(store, ALWAYS if mask is None else Guard(None, mask))
             return
@@ -60,14 +60,14 @@ class Statements:
 
     def decided(self, predicates: tuple[Predicate, ...]) -> bool | None:
         """Whether predicates hold for an instance, in all of its lanes; None where it depends."""
-        tests = self._tests(predicates)
+        tests = self.tests(predicates)
         if tests is None:
             return False
         return None if tests.scalar or tests.lanes is not None or tests.masks else True
 
-    def _tests(self, predicates: tuple[Predicate, ...]) -> _Tests | None:
+    def tests(self, predicates: tuple[Predicate, ...]) -> Tests | None:
         """The undecided part of the predicates, None where one fails."""
-        tests = _Tests([], None, [])
+        tests = Tests([], None, [])
         scope = self.scope
         for predicate in predicates:
             plan = scope.plan(predicate.index)
@@ -86,7 +86,7 @@ class Statements:
             return None
         return tests
 
-    def _lane_test(self, tests: _Tests, form: Form, predicate: Predicate) -> None:
+    def _lane_test(self, tests: Tests, form: Form, predicate: Predicate) -> None:
         width = self.scope.width
         verdicts: list[bool] = []
         for lane in range(width):
@@ -115,7 +115,8 @@ class Statements:
             ("mask", value, bound), f"icmp ult {kind} {value}, splat (i32 {bound})"
         )
 
-    def _mask(self, tests: _Tests) -> str | None:
+    def mask(self, tests: Tests) -> str | None:
+        """The lanes in which they hold; None: in all."""
         mask: str | None = None
         if tests.lanes is not None and not all(tests.lanes):
             mask = mask_literal(tuple(tests.lanes))
@@ -130,7 +131,7 @@ class Statements:
         values = self._values(store, cells)
         for target, cell, value in zip(store.targets, cells, values, strict=True):
             if cell is None:
-                self._store(target, store, value, guard)
+                self.store(target, store, value, guard)
             else:
                 self.put(cell, value, guard)
 
@@ -272,7 +273,15 @@ class Statements:
             )
         cells[cell] = SsaValue(ref, cell[0].dtype, width)
 
-    def _store(self, target: Buffer, store: Store, value: SsaValue, guard: Guard) -> None:
+    def store(self, target: Buffer, store: Store, value: SsaValue, guard: Guard) -> None:
+        """Store a value to memory, where a statement does.
+
+        Args:
+            target: one of the statement's.
+            store: the statement.
+            value: of all lanes.
+            guard: when.
+        """
         ref = self.evaluator.operand(self.evaluator.convert(value, target.dtype), self.scope.width)
         form, extra = self.evaluator.locate(target, store.indices, size_of(target.dtype))
         self.memory.store(target, form, extra, ref, guard)

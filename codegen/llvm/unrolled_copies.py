@@ -49,7 +49,7 @@ class UnrolledCopies:
 
     def emit(self, loop: Loop) -> bool:
         """All copies of the statement in a nest; False, with nothing written, for other nests."""
-        loops, lanes, store = _nest_of(loop)
+        loops, lanes, store = nest_of(loop)
         terms = None if store is None else _terms(store)
         if store is None or terms is None:
             return False
@@ -117,7 +117,7 @@ class UnrolledCopies:
         statements.put(cell, new, ALWAYS)
 
 
-def _nest_of(loop: Loop) -> tuple[list[Loop], Loop | None, Store | None]:
+def nest_of(loop: Loop) -> tuple[list[Loop], Loop | None, Store | None]:
     """Unrolled loops, the lanes inside, if there are some, and the only statement; None: no such
     nest.
     """

@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from codegen.passes.places import Around, once, place_in, walks
 from codegen.passes.rewrite import Nodes, map_body
 from sketch.nest.loopnest import Allocate, Buffer, Loop, LoopNest, Node, Scope, Store
 from sketch.nest.walk import accesses, store_loads, stores
-
-_LEAST_PASSES: Final = 2  # that read what is kept
 
 
 def in_place(nest: LoopNest) -> LoopNest:
@@ -50,7 +47,7 @@ def _moved(node: Allocate, around: Around, outputs: set[Buffer]) -> Nodes | None
     kept, inside = node.buffer, list(stores(node.body))
     reading = [(s, loops) for s, loops in inside if any(x.buffer is kept for x in store_loads(s))]
     last = [(s, loops) for s, loops in reading if s.targets[0] in outputs and s.reducer is None]
-    if kept.scope is not Scope.LOCAL or len(reading) < _LEAST_PASSES or len(last) != 1:
+    if kept.scope is not Scope.LOCAL or len(reading) == 1 or len(last) != 1:
         return None
     (store, loops), own = last[0], {loop.var for _, x in inside for loop in x}
     read = [(x.indices, store.indices) for x in store_loads(store) if x.buffer is kept]

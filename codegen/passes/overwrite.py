@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 from codegen.passes.affine import Ranges, interval, loop_range
-from codegen.passes.places import Around, Indices, Place, coefficients, once, place_in, walks
+from codegen.passes.places import Around, Indices, PlaceInside, coefficients, once, place_in, walks
 from codegen.passes.rewrite import Nodes, map_body
 from sketch.nest.loopnest import (
     Affine,
@@ -64,7 +64,7 @@ def _overwritten(home: Allocate, around: Around) -> Allocate:
     return home
 
 
-def _without(nodes: Nodes, gone: Allocate, place: Place) -> Nodes:
+def _without(nodes: Nodes, gone: Allocate, place: PlaceInside) -> Nodes:
     """``nodes``, whose last one is an allocation or in one, without it."""
     last = nodes[-1]
     assert isinstance(last, Allocate)
@@ -73,7 +73,7 @@ def _without(nodes: Nodes, gone: Allocate, place: Place) -> Nodes:
     return (*nodes[:-1], Allocate(last.buffer, _without(last.body, gone, place)))
 
 
-def _place(made: Allocate, home: Allocate, around: Around) -> Place | None:
+def _place(made: Allocate, home: Allocate, around: Around) -> PlaceInside | None:
     """The place of an array in the one that it is made of; None where it has none."""
     kept, inside = made.buffer, list(stores(home.body))
     writing = [(s, loops) for s, loops in inside if kept in s.targets]

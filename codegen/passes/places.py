@@ -26,7 +26,7 @@ Indices = Sequence[Index]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlaceInside:
     """Element j of ``kept`` lies at ``start + j`` of ``home``."""
 
     kept: Buffer
@@ -76,9 +76,14 @@ class Place:
 
 def place_in(
     kept: Buffer, home: Buffer, pairs: Iterable[tuple[Indices, Indices]], inside: set[LoopVar]
-) -> Place | None:
-    """Where ``kept`` lies, if elements at the first indices of all pairs lie at the second ones of
-    ``home``; None where that differs, or moves with the loops ``inside`` of the array's life.
+) -> PlaceInside | None:
+    """Where one array lies in another; None where that differs, or moves while it is used.
+
+    Args:
+        kept: the array.
+        home: the other one.
+        pairs: indices of elements, and of those of ``home`` that they are to lie at.
+        inside: variables of the loops that the array is used in.
     """
     if home.dtype != kept.dtype or len(home.shape) != len(kept.shape):
         return None
@@ -92,7 +97,7 @@ def place_in(
         return None
     (start,) = starts
     moves = inside.intersection(var for form in start for var, _ in form.terms)
-    return None if moves else Place(kept, home, start)
+    return None if moves else PlaceInside(kept, home, start)
 
 
 def once(indices: Indices, loops: Around) -> bool:

@@ -221,9 +221,8 @@ class Cast(Expr):
 class Reducer:
     """A tuple reducer: identities and an associative combine of two tuples.
 
-    ``result[i]`` is an expression over ``lhs`` and ``rhs`` and gives element i of
-    ``combine(lhs, rhs)``.  ``identity[i]`` is its neutral element.  A running value is ``lhs``, the
-    new term ``rhs``.  ``skips_nan``: of a maximum in a nest that may leave out terms that are NaN.
+    ``result[i]``, over ``lhs`` (a running value) and ``rhs`` (a term), is element i of the two
+    combined; ``identity``: neutral ones.  ``skips_nan``: maxima may leave out NaN, in nests.
     """
 
     name: str

@@ -1,8 +1,7 @@
 """All numbers of a machine are in ``Target``; every other module constant says what it is instead.
 
-Below ``sketch``, ``costmodel`` and ``codegen`` a number at the top of a module is either listed
-here with a reason, or belongs into ``Target`` (``rates``, ``code``).  In the search a number that
-an ablation may want to set is a field of ``TuneOptions``; what is left is listed here, too.
+Below ``sketch``, ``costmodel`` and ``codegen`` a number at the top of a module is listed here, or in
+``Target``; what an ablation of the search may want to set is a field of ``TuneOptions``.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
     "sketch/population/draw_gpu.py": "search: which numbers are likely",
+    "codegen/llvm/turned_blocks.py": "what our code for squares of vectors handles",
     "codegen/passes/fetch_rows.py": "passes over a row, and arrays of an operator",
     "sketch/rules/gpu_units.py": "levels of tiles",
     "sketch/rules/rows_together.py": "search: rows at a time; arrays of an operator",
