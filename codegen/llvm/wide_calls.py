@@ -2,7 +2,7 @@
 
 erf and tanh are ``x * g(|x|)``, with a polynomial for g around each of 32 equally spaced points: a
 lookup for each coefficient takes the place of an exponential and a second polynomial.  exp is a
-power of two all along.  Errors are within 2 units in the last place.
+power of two all along, of 16 parts of an octave.  Errors are within 2 units in the last place.
 """
 
 from __future__ import annotations
@@ -27,16 +27,14 @@ _INTEGER: Final = 8388608.0  # 2**23: adding it rounds to an integer, which the 
 # The binary logarithm of e as the sum of two float32.
 _LOG2_E: Final = 1.4426950216293335
 _LOG2_E_REST: Final = 1.925963033500011e-08
-# 2**r between -1/2 and 1/2, interpolated at Chebyshev's points of (2**r - 1) / r.
-_POWER: Final = (
-    1.54532623e-4,
-    1.33909786e-3,
-    9.61808208e-3,
-    5.55035695e-2,
-    2.40226507e-1,
-    6.93147182e-1,
-    1.0,
-)
+_PARTS: Final = 16  # of an octave
+_PART_BITS: Final = 4
+_ROUND_TO_PART: Final = ROUND / _PARTS
+_PART_ZERO: Final = 0x49400000  # the bits of it
+_WHOLE_ZERO: Final = 0x4B400000  # the bits of ROUND
+# (2**r - 1) / r between -1/32 and 1/32, interpolated at Chebyshev's points.
+_POWER: Final = (5.55050857e-2, 2.40233555e-1, 6.93147182e-1)
+_OCTAVE: Final = tuple(float(np.float32(2 ** (part / _PARTS))) for part in range(_PARTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +106,25 @@ class WideLanes(FloatLanes):
         return self._odd(_tanh(), x)
 
     def exp(self, x: str) -> str:
-        """``2**r * 2**n``: multiply-adds leave r exact but for what x times log2(e) rounds."""
+        """``2**r * 2**(n / 16) * 2**m``, the second factor looked up: multiply-adds leave r exact
+        but for what x times log2(e) rounds.
+        """
         x = self._clamp(x, *EXP_RANGE)
-        shifted = self.fma(x, self.const(_LOG2_E), self.const(ROUND))
-        n = self.sub(shifted, self.const(ROUND))
+        shifted = self.fma(x, self.const(_LOG2_E), self.const(_ROUND_TO_PART))
+        n = self.sub(shifted, self.const(_ROUND_TO_PART))
         less = self.writer.emit(f"fneg {self.float} {n}")
         r = self.fma(x, self.const(_LOG2_E), less)
         r = self.fma(x, self.const(_LOG2_E_REST), r)
-        return self._scaled(self.horner(_POWER, r), shifted, n)
+        part = self._looked_up("exp.table", _OCTAVE, shifted)
+        p = self.fma(self.mul(part, r), self.horner(_POWER, r), part)
+        return self._scaled(p, shifted, n)
 
     def _scaled(self, p: str, shifted: str, n: str) -> str:
         if self.width != REGISTER_LANES:
-            return super()._scaled(p, shifted, n)
+            parts = self._op("sub", self.int, self.bits(shifted), self.const_int(_PART_ZERO))
+            whole = self._op("ashr", self.int, parts, self.const_int(_PART_BITS))
+            whole = self._op("add", self.int, whole, self.const_int(_WHOLE_ZERO))
+            return super()._scaled(p, self.from_bits(whole), n)
         name = "llvm.x86.avx512.mask.scalef.ps.512"
         kinds = f"{self.float}, {self.float}, {self.float}, i16, i32"
         self.writer.declare(name, f"{self.float} {{}}({kinds})")
@@ -132,31 +137,49 @@ class WideLanes(FloatLanes):
         shifted = self.fma(size, self.const(1 / table.step), self.const(_INTEGER))
         point = self.sub(shifted, self.const(_INTEGER))
         u = self.fma(point, self.const(-table.step), size)
-        result, *others = (self._row(table, k, shifted) for k in range(len(table.coefficients)))
+        result, *others = (
+            self._looked_up(f"{table.name}.table.{k}", row, shifted)
+            for k, row in enumerate(table.coefficients)
+        )
         for row in others:
             result = self.fma(result, u, row)
         result, one = self.mul(result, size), self.const(1.0)
         return self.copysign(self.pick(self.test("ogt", result, one), one, result), x)
 
-    def _row(self, table: RatioTable, k: int, shifted: str) -> str:
-        """A coefficient of every lane's polynomial; its number is in the lowest bits."""
-        values = table.coefficients[k]
+    def _looked_up(self, name: str, values: tuple[float, ...], shifted: str) -> str:
+        """An element of a table for every lane; its number is in the lowest bits.
+
+        Args:
+            name: of the table, where it is in memory.
+            values: of one register, or of two.
+            shifted: float32.
+        """
         if self.width == REGISTER_LANES:
-            low, high = (self._vector(values[n : n + REGISTER_LANES]) for n in (0, REGISTER_LANES))
-            name = "llvm.x86.avx512.vpermi2var.ps.512"
-            self.writer.declare(name, f"{self.float} {{}}({self.float}, {self.int}, {self.float})")
-            operands = f"{self.float} {low}, {self.int} {self.bits(shifted)}, {self.float} {high}"
-            return self.writer.emit(f"call {self.float} @{name}({operands})")
-        name = f"{table.name}.table.{k}"
-        kind = f"[{_POINTS} x float]"
+            return self._permuted(values, shifted)
+        kind = f"[{len(values)} x float]"
         body = ", ".join(f"float {literal(value, 'float32')}" for value in values)
         self.writer.define(name, f"private unnamed_addr constant {kind} [{body}], align 64")
-        place = self._op("and", self.int, self.bits(shifted), self.const_int(_POINTS - 1))
+        place = self._op("and", self.int, self.bits(shifted), self.const_int(len(values) - 1))
         lanes = f"<{self.width} x ptr>" if self.width else "ptr"
         at = self.writer.emit(f"getelementptr float, ptr @{name}, {self.int} {place}")
         if not self.width:
             return self.writer.emit(f"load float, ptr {at}, align 4")
         return self._gathered(lanes, at)
+
+    def _permuted(self, values: tuple[float, ...], shifted: str) -> str:
+        registers = [
+            f"{self.float} {self._vector(values[n : n + REGISTER_LANES])}"
+            for n in range(0, len(values), REGISTER_LANES)
+        ]
+        order = f"{self.int} {self.bits(shifted)}"
+        if len(registers) == 1:
+            name, operands = "llvm.x86.avx512.permvar.sf.512", (*registers, order)
+        else:
+            name = "llvm.x86.avx512.vpermi2var.ps.512"
+            operands = registers[0], order, registers[1]
+        kinds = ", ".join(operand.split("> ")[0] + ">" for operand in operands)
+        self.writer.declare(name, f"{self.float} {{}}({kinds})")
+        return self.writer.emit(f"call {self.float} @{name}({', '.join(operands)})")
 
     def _gathered(self, pointers: str, at: str) -> str:
         name = f"llvm.masked.gather.v{self.width}f32.v{self.width}p0"

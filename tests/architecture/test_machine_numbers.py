@@ -1,7 +1,7 @@
 """All numbers of a machine are in ``Target``; every other module constant says what it is instead.
 
-Below ``sketch``, ``costmodel`` and ``codegen`` a number at the top of a module is listed here, or in
-``Target``; what an ablation of the search may want to set is a field of ``TuneOptions``.
+Below ``sketch``, ``costmodel`` and ``codegen`` a number at the top of a module is listed here or in
+ ``Target``; what an ablation of the search may want to set is a field of ``TuneOptions``.
 """
 
 from __future__ import annotations
