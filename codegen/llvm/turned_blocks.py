@@ -59,8 +59,14 @@ class _Copy:
     load: BufferLoad
 
     @property
-    def side(self) -> int:
+    def width(self) -> int:
+        """Lanes that there are: as many as the square has, or less."""
         return int(self.lanes.extent)
+
+    @property
+    def side(self) -> int:
+        """Of the square."""
+        return next(side for side in _SIDES if side >= self.width)
 
 
 class TurnedBlocks:
@@ -138,9 +144,10 @@ class TurnedBlocks:
         for _ in self._copies(copy.unrolled):
             scope.enter_lanes(inside, side, 1)
             rows = []
-            for number in range(side):
+            for number in range(copy.width):
                 scope.static[lanes.var] = number * int(lanes.stride)
                 rows.append(self._row(store, trips))
+            rows += ["zeroinitializer"] * (side - copy.width)
             del scope.static[lanes.var]
             scope.enter_lanes(lanes.var, side, int(lanes.stride))
             dtype = store.targets[0].dtype
@@ -149,12 +156,19 @@ class TurnedBlocks:
             for number, column in enumerate(columns):
                 assert tests is not None
                 scope.static[inside] = number
-                mask = statements.mask(tests)
+                guard = self._guard(statements.mask(tests), copy.width)
                 value = SsaValue(column, dtype, side)
-                guard = ALWAYS if mask is None else Guard(None, mask)
                 statements.store(store.targets[0], store, value, guard)
             scope.static.pop(inside, None)
             scope.enter_lanes(*outer)
+
+    def _guard(self, mask: str | None, width: int) -> Guard:
+        """Lanes of a mask, and of them the first ones."""
+        side = self._scope.width
+        if width < side:
+            first = mask_literal(tuple(n < width for n in range(side)))
+            mask = first if mask is None else self._evaluator.memory.both(first, mask, side)
+        return ALWAYS if mask is None else Guard(None, mask)
 
     def _row(self, store: Store, trips: int) -> str:
         """What one lane reads; zeros where it writes nothing."""
@@ -268,8 +282,8 @@ def _copy_of(loop: Loop) -> _Copy | None:
         return None
     if value.buffer.dtype != target.dtype or size_of(target.dtype) != _BYTES:
         return None
-    side = int(lanes.extent)
-    if side not in _SIDES or int(loop.extent) < _QUARTER or target.scope is Scope.TILE:
+    fits = _QUARTER <= int(lanes.extent) <= max(_SIDES) and int(loop.extent) >= _QUARTER
+    if not fits or target.scope is Scope.TILE:
         return None
     if any(p.index.coefficient(loop.var) for p in store.predicates):
         return None
