@@ -37,7 +37,7 @@ from sketch.target.target import Target
 Reads = Sequence[tuple[tuple[Loop, ...], BufferLoad]]
 
 _LEAST_PASSES: Final = 2
-# The row at hand, the next one, and what is kept and written of a row share the first cache.
+# The row at hand, the next one, and what is kept and then written of a row share the first cache.
 _ARRAYS: Final = 3
 
 

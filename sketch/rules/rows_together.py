@@ -27,7 +27,7 @@ from sketch.target.target import Target
 
 # Rows of which stages are computed at a time.
 _TOGETHER: Final = (4, 2)
-# Arrays whose rows share the cache.
+# Arrays whose rows share the cache: what is kept of a row lies in what is written.
 _ARRAYS: Final = 3
 # Groups of rows for each thread: with fewer, the last ones would leave threads idle.
 _LEAST_GROUPS: Final = 4
@@ -84,8 +84,8 @@ def _together(state: State, stage: StagePlan) -> int:
 
 
 def rows_that_fit(target: Target, row_bytes: int, rows: int) -> int:
-    """How many of ``rows`` rows at a time: what is read of them, what is kept and what is written
-    shares the first cache with what comes next.
+    """How many of ``rows`` rows at a time: what is read of them and what is written shares the
+    first cache with what comes next.
     """
     room = target.l1_bytes // (_ARRAYS * row_bytes)
     return next((n for n in _TOGETHER if n <= min(room, rows)), 1)

@@ -52,7 +52,7 @@ def sketches_of(operator: Operator, shape: tuple[int, ...], l1_bytes: int = 1 <<
 @pytest.mark.parametrize("operator", [softmax, lambda x: normalize(x, [1], 1e-5)])
 @pytest.mark.parametrize(("room", "together"), [(9, 4), (3, 2), (1, 1)])
 def test_rows_that_fit_the_first_cache(operator: Operator, room: int, together: int) -> None:
-    found = sketches_of(operator, (64, 48), room * 4 * 4 * 48)
+    found = sketches_of(operator, (64, 48), room * 3 * 4 * 48)
     assert set(found) == {1, together}
 
 
