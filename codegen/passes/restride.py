@@ -14,7 +14,17 @@ from dataclasses import replace
 from codegen.errors import CodegenError
 from codegen.passes.rewrite import Nodes, map_body, map_expr
 from sketch.lang.expr import Expr
-from sketch.nest.loopnest import Buffer, BufferLoad, LoopNest, Node, Store
+from sketch.lang.rewrite import reused
+from sketch.nest.loopnest import (
+    Affine,
+    Buffer,
+    BufferLoad,
+    Index,
+    LoopNest,
+    Node,
+    Quasi,
+    Store,
+)
 
 
 def restride(nest: LoopNest, name: str, strides: tuple[int, ...]) -> LoopNest:
@@ -57,10 +67,21 @@ class _Exchange:
         if not isinstance(node, Store):
             return map_body(node, self.nodes)
         targets = tuple(self._new if t is self._old else t for t in node.targets)
+        indices = tuple(self._index(index) for index in node.indices)
         values = tuple(map_expr(value, self._leaf) for value in node.values)
-        return replace(node, targets=targets, values=values)
+        return replace(node, targets=targets, indices=indices, values=values)
 
     def _leaf(self, expr: Expr) -> Expr:
-        if isinstance(expr, BufferLoad) and expr.buffer is self._old:
-            return BufferLoad(self._new, expr.indices)
-        return expr
+        if not isinstance(expr, BufferLoad):
+            return expr
+        indices = reused([self._index(index) for index in expr.indices], expr.indices)
+        buffer = self._new if expr.buffer is self._old else expr.buffer
+        same = buffer is expr.buffer and indices is expr.indices
+        return expr if same else BufferLoad(buffer, indices)
+
+    def _index(self, index: Index) -> Index:
+        """Indices may be read from the buffer, too."""
+        if isinstance(index, Affine):
+            return index
+        expr = map_expr(index.expr, self._leaf)
+        return index if expr is index.expr else Quasi(expr, index.low, index.high)
