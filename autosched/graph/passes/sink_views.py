@@ -1,18 +1,24 @@
 """Element-wise operators move before a reshape of their operand, so that they can share the kernel
-of what is reshaped.
+of what is reshaped; softmax does where the reshape leaves its axis as it is.
 
 ``add(reshape(dense(x)), bias)`` becomes ``reshape(add(dense(x), bias))``: a view between a layer
-and what follows it would keep them apart.
+and what follows it would keep them apart, or the weights of attention from their scores.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from autosched.graph.ir import Graph, Node
-from autosched.graph.ops.base import Pattern, Shape
+from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.elementwise import Elementwise
 from autosched.graph.ops.shape import Reshape
+from autosched.graph.ops.softmax import Softmax
 from autosched.graph.passes.regroup import matching_groups
 from autosched.graph.passes.rewriter import GraphRewriter
+
+_ANCHOR: Final = 2  # what a kernel of more than element-wise operators gains from a reader
 
 
 def sink_views(graph: Graph) -> Graph:
@@ -30,6 +36,8 @@ class _Sinking(GraphRewriter):
 
     def convert(self, node: Node) -> None:
         """Emit ``node``, in the shape that one of its operands had before a reshape if it can."""
+        if isinstance(node.op, Softmax) and self._sink_softmax(node, node.op):
+            return
         source = self._chosen(node) if isinstance(node.op, Elementwise) else None
         operands = None if source is None else self._operands(node, source)
         if operands is not None and source is not None:
@@ -45,7 +53,20 @@ class _Sinking(GraphRewriter):
         elif node.op.pattern <= Pattern.COMPLEX:
             inherited = [self._weight.get(name, 0) for name in node.inputs]
             anchor = node.op.pattern >= Pattern.REDUCTION
-            self._weight[node.output] = 2 if anchor else max((1, *inherited))
+            self._weight[node.output] = _ANCHOR if anchor else max((1, *inherited))
+
+    def _sink_softmax(self, node: Node, op: Softmax) -> bool:
+        """Whether ``node`` was emitted along the same axis before a reshape."""
+        source = self._source.get(node.inputs[0])
+        if source is None:
+            return False
+        before, after = self.builder.types[source].shape, self.shape(node.output)
+        axis = _axis_before(op.axis % len(after), before, after)
+        if axis is None:
+            return False
+        self._weight[node.output] = _ANCHOR
+        self._emit(node, [source], replace(op, axis=axis))
+        return True
 
     def _chosen(self, node: Node) -> str | None:
         """The reshaped operand's source whose kernel gains most from computing ``node``."""
@@ -84,14 +105,24 @@ class _Sinking(GraphRewriter):
             return origin
         return self.reshaped(name, shape, f"{name}.view")
 
-    def _emit(self, node: Node, operands: list[str]) -> None:
+    def _emit(self, node: Node, operands: list[str], op: Op | None = None) -> None:
         inner = self.builder.unique(f"{node.output}.before")
-        self.builder.add(node.op, operands, inner, node.name, node.origins)
+        self.builder.add(op or node.op, operands, inner, node.name, node.origins)
         shape = self.shape(node.output)
         label = self.builder.unique(f"{node.name}.view")
         self.builder.add(Reshape(shape), (inner,), node.output, label, ())
         self._source[node.output] = inner
         self._weight[inner] = self._weight[node.output]
+
+
+def _axis_before(axis: int, before: Shape, after: Shape) -> int | None:
+    """The dimension that a reshape leaves as dimension ``axis``; None if it splits or merges it."""
+    for group in matching_groups(before, after):
+        wide = [d for d in group.before if before[d] > 1]
+        if axis in group.after:
+            whole = len(wide) == 1 and before[wide[0]] == after[axis]
+            return wide[0] if whole else None
+    return None
 
 
 def _moved(shape: Shape, after: Shape, before: Shape) -> Shape | None:

@@ -10,9 +10,10 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.einsum import Einsum
-from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp, Where
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Triangle
+from autosched.graph.ops.shape import Reshape
 from autosched.graph.ops.softmax import Softmax
 from sketch.analysis.masks import known_stages, masked_needs
 from tests.support.extractions import run_kernels
@@ -28,6 +29,9 @@ class _Net(GraphBuilder):
         self.q = self.input(Value("q", (HEADS, rows, SIZE)))
         self.k = self.input(Value("k", (HEADS, SIZE, KEYS)))
         self.v = self.input(Value("v", (HEADS, KEYS, SIZE)))
+
+    def zero(self) -> str:
+        return self.constant("zero", np.zeros((), np.float32))
 
     def masked(self, scores: str) -> str:
         mask = self.constant("mask", np.tril(np.zeros((ROWS, KEYS), np.float32) - 4.0, -1))
@@ -51,6 +55,24 @@ def kernels(graph: Graph, chains: bool = True) -> list[str]:
 
 def test_attention_is_one_kernel() -> None:
     assert kernels(_Net().attention()) == ["matmul_add_softmax_matmul"]
+
+
+def test_views_between_scores_and_their_softmax_are_none_of_its_kernel() -> None:
+    """As where several heads of queries share a head of keys."""
+    net = _Net()
+    scores = net.masked(net.add(MatMul(), [net.q, net.k]))
+    split = net.add(Softmax(), [net.add(Reshape((2, HEADS // 2, ROWS, KEYS)), [scores])])
+    found = net.add(Where(), [net.add(UnaryOp("is_nan"), [split]), net.zero(), split])
+    weights = net.add(Reshape((HEADS, ROWS, KEYS)), [found])
+    graph = net.finish({"y": net.add(MatMul(), [weights, net.v])})
+    assert kernels(graph) == ["matmul_add_softmax_is_nan_where_matmul"]
+
+
+@pytest.mark.parametrize("shape", [(HEADS, ROWS * KEYS), (HEADS, ROWS, KEYS // 2, 2)], ids=str)
+def test_softmax_stays_along_what_a_view_splits_or_merges(shape: tuple[int, ...]) -> None:
+    net = _Net()
+    view = net.add(Reshape(shape), [net.masked(net.add(MatMul(), [net.q, net.k]))])
+    assert kernels(net.finish({"y": net.add(Softmax(), [view])})) == ["matmul_add", "softmax"]
 
 
 def test_keys_after_the_query_are_left_out_of_it() -> None:
