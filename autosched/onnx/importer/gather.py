@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.ops.base import Shape, normalize_axis
-from autosched.graph.ops.elementwise import BinaryOp, CastOp, Where
+from autosched.graph.ops.elementwise import CastOp
 from autosched.graph.ops.gather import Gather, GatherElements, GatherPoints, OneHot, ReverseSequence
 from autosched.graph.ops.shape import Reshape
 from autosched.onnx.importer.movement import slice_of
@@ -68,26 +68,6 @@ def import_gather_points(site: Site) -> None:
     site.emit(GatherPoints(site.attributes.get("batch_dims", 0)), site.inputs())
 
 
-def import_scatter_points(site: Site) -> None:
-    """ScatterND of one index along the first dimension: one row is replaced, the others stay.
-
-    A cache of fixed length is written so, a token at a time.  An index that is out of range
-    replaces nothing.
-    """
-    data, indices = site.type(0), site.type(1)
-    if site.attributes.get("reduction", "none") != "none" or indices.size != 1:
-        raise UnsupportedError(f"indices {indices}, of more than one row")
-    extent, ones = data.shape[0], (1,) * (len(data.shape) - 1)
-    places = np.arange(extent, dtype=indices.dtype).reshape(extent, *ones)
-    index = site.step(Reshape((1, *ones)), [site.input(1)])
-    found = [
-        site.step(BinaryOp("eq"), [site.add_constant("places", numbers), index])
-        for numbers in (places, places - extent)  # negative ones count from the end
-    ]
-    row = site.step(Reshape((1, *data.shape[1:])), [site.input(2)])
-    site.emit(Where(), [site.step(BinaryOp("or"), found), row, site.input(0)])
-
-
 def import_one_hot(site: Site) -> None:
     """OneHot with a constant depth; indices that are floats count as integers."""
     depth = site.constant(1)
@@ -112,5 +92,4 @@ IMPORT_GATHER: Final[dict[str, Callable[[Site], None]]] = {
     "GatherND": import_gather_points,
     "OneHot": import_one_hot,
     "ReverseSequence": import_reverse_sequence,
-    "ScatterND": import_scatter_points,
 }

@@ -46,8 +46,10 @@ def _recurrent(node: onnx.NodeProto, attributes: Mapping[str, Any]) -> str | Non
 
 
 def _grid_sample(node: onnx.NodeProto, attributes: Mapping[str, Any]) -> str | None:
-    cubic = attributes.get("mode", b"") in (b"cubic", b"bicubic")
-    if cubic and attributes.get("padding_mode", b"") == b"border":
+    mode = attributes.get("mode", b"")
+    if mode in (b"bilinear", b"bicubic"):
+        return f"the names of modes before opset 20, such as {mode.decode()}"
+    if mode == b"cubic" and attributes.get("padding_mode", b"") == b"border":
         return "that every neighbour is taken from the border, not only the point"
     return None
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from autosched.onnx.importer.activation import IMPORT_ACTIVATION
+from autosched.onnx.importer.columns import import_col2im
 from autosched.onnx.importer.convolution import IMPORT_CONVOLUTION
 from autosched.onnx.importer.dynamic_quantize import import_dynamic_quantize
 from autosched.onnx.importer.einsum import import_einsum
 from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
 from autosched.onnx.importer.gather import IMPORT_GATHER
 from autosched.onnx.importer.gather_blocks import import_gather_block_quantized
+from autosched.onnx.importer.grid_sample import import_grid_sample
 from autosched.onnx.importer.matmul import import_gemm, import_matmul
 from autosched.onnx.importer.movement import IMPORT_MOVEMENT
 from autosched.onnx.importer.narrow import import_matmul_nbits
@@ -25,6 +27,7 @@ from autosched.onnx.importer.recurrent import IMPORT_RECURRENT
 from autosched.onnx.importer.reduction import IMPORT_POSITIONS, IMPORT_REDUCE
 from autosched.onnx.importer.resize import IMPORT_RESIZE
 from autosched.onnx.importer.rotary import import_rotary_embedding
+from autosched.onnx.importer.scatter import import_scatter_points
 from autosched.onnx.importer.shape import (
     import_concat,
     import_flatten,
@@ -51,15 +54,18 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_CONVOLUTION,
     **IMPORT_RESIZE,
     **IMPORT_SOFTMAX,
+    "Col2Im": import_col2im,
     "Concat": import_concat,
     "DynamicQuantizeLinear": import_dynamic_quantize,
     "Einsum": import_einsum,
     "Flatten": import_flatten,
     "Gemm": import_gemm,
+    "GridSample": import_grid_sample,
     "MatMul": import_matmul,
     "Pad": import_pad,
     "Reshape": import_reshape,
     "RotaryEmbedding": import_rotary_embedding,
+    "ScatterND": import_scatter_points,
     "Squeeze": import_squeeze,
     "Transpose": import_transpose,
     "Unsqueeze": import_unsqueeze,

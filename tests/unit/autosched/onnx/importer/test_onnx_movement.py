@@ -126,6 +126,50 @@ def test_other_scatters_run_on_the_host(attributes: dict[str, Any], indices: np.
     assert [node.op.on_host for node in network.graph.nodes] == [True]
 
 
+@pytest.mark.parametrize(
+    ("indices", "joined"),
+    [
+        (ints(1, 2).reshape(2, 1), True),
+        (ints(0, 1, 2).reshape(3, 1), True),
+        (ints(-3).reshape(1, 1), True),
+        (ints(2, 0).reshape(1, 2, 1), False),
+        (ints(0, 3, 1, 0, 1, 1).reshape(3, 2), True),
+        (ints(0, 3, 0, -3).reshape(2, 1, 2), False),
+        (ints(1, 2, 3), True),
+    ],
+    ids=str,
+)
+def test_rows_at_constant_places_are_replaced(indices: np.ndarray, joined: bool) -> None:
+    """As by an assignment to a slice."""
+    shape = indices.shape[:-1] + X.shape[indices.shape[-1] :]
+    inputs = {"x": X, "u": np.arange(np.prod(shape), dtype=np.float32).reshape(shape)}
+    model = node_model("ScatterND", {}, inputs, {"i": indices}, 18, order=("x", "i", "u"))
+    network = compare(model, inputs, compiled=not joined)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+    assert any(node.op.kind == "where" for node in network.graph.nodes) != joined
+
+
+def test_constant_places_beyond_the_data_run_on_the_host() -> None:
+    inputs = {"x": X, "u": np.ones((1, 4, 5), np.float32)}
+    model = node_model("ScatterND", {}, inputs, {"i": ints(3).reshape(1, 1)}, 18, order="xiu")
+    assert [node.op.on_host for node in from_onnx(model).graph.nodes] == [True]
+
+
+@pytest.mark.parametrize(
+    ("image", "block", "host"),
+    [((4, 6), (2, 3), False), ((5,), (1,), False), ((4, 6), (3, 2), True)],
+)
+def test_blocks_make_an_image(image: tuple[int, ...], block: tuple[int, ...], host: bool) -> None:
+    """Those that overlap, or leave a rest, are put together on the host."""
+    blocks = int(np.prod([n // b for n, b in zip(image, block, strict=True)]))
+    shape = (2, 3 * int(np.prod(block)), blocks)
+    inputs = {"x": np.random.default_rng(2).standard_normal(shape).astype(np.float32)}
+    constants = {"n": ints(*image), "b": ints(*block)}
+    model = node_model("Col2Im", {"strides": list(block)}, inputs, constants, 18)
+    network = compare(model, inputs, compiled=not host)
+    assert any(node.op.on_host for node in network.graph.nodes) == host
+
+
 def test_constant_indices_in_steps_are_slices() -> None:
     kinds = {
         tuple(indices): [node.op.kind for node in from_onnx(_gather(indices)).graph.nodes]
