@@ -4,7 +4,8 @@
 
 as in attention.  Every row of ``x`` is read once, and one large product loses less at its edges,
 and between kernels, than several small ones do.  A product that an element-wise operator reads
-stays: that is computed where the product is stored.
+stays: that is computed where the product is stored.  Not where parts of the product are read as
+well, as where pairs of its columns are rotated: these need all of it first.
 """
 
 from __future__ import annotations
@@ -86,19 +87,21 @@ def _key(graph: Graph, node: Node) -> tuple[object, ...] | None:
     data, *operands = node.inputs
     if not isinstance(node.op, Dense) or any(name not in graph.constants for name in operands):
         return None
-    if graph.types[data].shape[0] < _LEAST_ROWS or not _feeds_products(graph, node.output):
+    if graph.types[data].shape[0] < _LEAST_ROWS or not _is_stored(graph, node.output):
         return None
     dtypes = tuple(graph.types[name].dtype for name in operands)
     return data, node.op, dtypes
 
 
-def _feeds_products(graph: Graph, value: str) -> bool:
-    """Whether products alone read a value, in whatever shape."""
+def _is_stored(graph: Graph, value: str) -> bool:
+    """Whether a value, in whatever shape, is read by products alone, or also in parts."""
     if value in graph.result_values:
         return False
     readers = graph.consumers.get(value, ())
+    if any(isinstance(reader.op, Slice) for reader in readers):
+        return True
     return bool(readers) and all(
-        _feeds_products(graph, reader.output)
+        _is_stored(graph, reader.output)
         if isinstance(reader.op, Reshape)
         else isinstance(reader.op, Einsum | MatMul)
         for reader in readers

@@ -1,5 +1,5 @@
 """Element-wise operators move before a reshape of their operand, so that they can share the kernel
-of what is reshaped; softmax does where the reshape leaves its axis as it is.
+of what is reshaped; softmax and triangles do where the reshape leaves their dimensions as they are.
 
 ``add(reshape(dense(x)), bias)`` becomes ``reshape(add(dense(x), bias))``: a view between a layer
 and what follows it would keep them apart, or the weights of attention from their scores.
@@ -13,6 +13,7 @@ from typing import Final
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.elementwise import Elementwise
+from autosched.graph.ops.movement import Triangle
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.ops.softmax import Softmax
 from autosched.graph.passes.regroup import matching_groups
@@ -36,7 +37,7 @@ class _Sinking(GraphRewriter):
 
     def convert(self, node: Node) -> None:
         """Emit ``node``, in the shape that one of its operands had before a reshape if it can."""
-        if isinstance(node.op, Softmax) and self._sink_softmax(node, node.op):
+        if isinstance(node.op, Softmax | Triangle) and self._sink_rows(node, node.op):
             return
         source = self._chosen(node) if isinstance(node.op, Elementwise) else None
         operands = None if source is None else self._operands(node, source)
@@ -55,13 +56,21 @@ class _Sinking(GraphRewriter):
             anchor = node.op.pattern >= Pattern.REDUCTION
             self._weight[node.output] = _ANCHOR if anchor else max((1, *inherited))
 
-    def _sink_softmax(self, node: Node, op: Softmax) -> bool:
-        """Whether ``node`` was emitted along the same axis before a reshape."""
+    def _sink_rows(self, node: Node, op: Softmax | Triangle) -> bool:
+        """Whether ``node`` was emitted along the same dimensions before a reshape."""
         source = self._source.get(node.inputs[0])
         if source is None:
             return False
         before, after = self.builder.types[source].shape, self.shape(node.output)
-        axis = _axis_before(op.axis % len(after), before, after)
+        rank = len(after)
+        if isinstance(op, Triangle):
+            kept = [_axis_before(d, before, after) for d in (rank - 2, rank - 1)]
+            if kept != [len(before) - 2, len(before) - 1]:
+                return False
+            self._weight[node.output] = self._weight[source]
+            self._emit(node, [source])
+            return True
+        axis = _axis_before(op.axis % rank, before, after)
         if axis is None:
             return False
         self._weight[node.output] = _ANCHOR

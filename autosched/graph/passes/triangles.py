@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Array, Graph, Node
-from autosched.graph.ops.elementwise import Where
+from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.movement import Triangle
+from autosched.graph.ops.softmax import Softmax
+
+_FAR: Final = -1e30  # what is added to scores that are not to be seen, or less
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +25,18 @@ class _Hidden:
 
 
 def name_triangles(graph: Graph) -> Graph:
-    """``where(tri, data, -inf)`` as the lower triangle of data, for a constant ``tri``."""
+    """``where(tri, data, -inf)`` as the lower triangle of data, for a constant ``tri``.
+
+    So are scores to which a constant adds 0 in the triangle, and elsewhere so large a negative
+    number that their softmax is 0 there: of scores below 1e29 in size it is the same.
+    """
     builder = GraphBuilder.from_graph(graph)
     for node in graph.nodes:
-        found = _hidden(graph, node) if isinstance(node.op, Where) else None
+        found = None
+        if isinstance(node.op, Where):
+            found = _hidden(graph, node)
+        elif isinstance(node.op, BinaryOp) and node.op.function == "add":
+            found = _added(graph, node)
         if found is None:
             builder.copy(node, node.inputs)
         else:
@@ -42,6 +54,32 @@ def _hidden(graph: Graph, node: Node) -> _Hidden | None:
             diagonal = _diagonal(kept.reshape(shape[-2:]))
             return None if diagonal is None else _Hidden(data, diagonal)
     return None
+
+
+def _added(graph: Graph, node: Node) -> _Hidden | None:
+    """Scores of a softmax, and what is added to them."""
+    shape = graph.types[node.output].shape
+    for data, name in (node.inputs, node.inputs[::-1]):
+        mask = graph.constants.get(name)
+        if mask is None or graph.types[data].shape != shape or len(shape) < 2:
+            continue
+        if mask.shape != (1,) * (mask.ndim - 2) + shape[-2:] or mask.dtype.kind != "f":
+            continue
+        kept = np.equal(mask, 0)
+        if np.all(kept | np.less_equal(mask, _FAR)) and _feeds_softmax(graph, node.output):
+            diagonal = _diagonal(kept.reshape(shape[-2:]))
+            return None if diagonal is None else _Hidden(data, diagonal)
+    return None
+
+
+def _feeds_softmax(graph: Graph, value: str) -> bool:
+    """Whether softmax along the last dimension alone reads a value."""
+    readers = graph.consumers.get(value, ())
+    last = len(graph.types[value].shape) - 1
+    return value not in graph.result_values and all(
+        isinstance(reader.op, Softmax) and not reader.op.log and reader.op.axis in (-1, last)
+        for reader in readers
+    )
 
 
 def _is_minus_infinity(array: Array | None) -> bool:

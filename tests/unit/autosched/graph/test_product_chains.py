@@ -68,6 +68,16 @@ def test_views_between_scores_and_their_softmax_are_none_of_its_kernel() -> None
     assert kernels(graph) == ["matmul_add_softmax_is_nan_where_matmul"]
 
 
+def test_triangles_of_views_are_in_the_kernel_of_their_scores() -> None:
+    net = _Net()
+    scores = net.add(MatMul(), [net.q, net.k])
+    split = net.add(Reshape((2, HEADS // 2, ROWS, KEYS)), [scores])
+    seen = net.add(Softmax(), [net.add(Triangle(upper=False, hidden=True), [split])])
+    weights = net.add(Reshape((HEADS, ROWS, KEYS)), [seen])
+    graph = net.finish({"y": net.add(MatMul(), [weights, net.v])})
+    assert kernels(graph) == ["matmul_triangle_softmax_matmul"]
+
+
 @pytest.mark.parametrize("shape", [(HEADS, ROWS * KEYS), (HEADS, ROWS, KEYS // 2, 2)], ids=str)
 def test_softmax_stays_along_what_a_view_splits_or_merges(shape: tuple[int, ...]) -> None:
     net = _Net()

@@ -13,7 +13,7 @@ from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.movement import Slice
-from autosched.graph.ops.shape import Reshape
+from autosched.graph.ops.shape import Concat, Reshape
 from autosched.graph.ops.softmax import Softmax
 from autosched.graph.passes.joined_products import join_products
 
@@ -74,6 +74,25 @@ def test_three_products_are_one() -> None:
     assert joined(attention(bias=(False, False, False))) == [3]
     (product,) = [n for n in join_products(attention()).nodes if isinstance(n.op, Dense)]
     assert product.origins == ("layer q", "layer k", "layer v")
+
+
+def test_products_whose_columns_are_rotated_are_joined() -> None:
+    """Nothing is computed where they are stored, since parts of them are read."""
+    builder = GraphBuilder("g")
+    x = builder.input(Value("x", (6, 8)))
+    turned = []
+    for name, width in (("q", 12), ("k", 4)):
+        weight = builder.constant(name, RNG.standard_normal((8, width)).astype(np.float32))
+        whole = builder.add(Dense(), (x, weight))
+        heads = builder.add(Reshape((6, width // 4, 4)), (whole,))
+        halves = [
+            builder.add(Slice((0, 0, s), (6, width // 4, s + 2), (1, 1, 1)), (heads,))
+            for s in (2, 0)
+        ]
+        rotated = builder.add(Concat(2), (builder.add(UnaryOp("neg"), halves[:1]), halves[1]))
+        turned.append(builder.add(BinaryOp("add"), (heads, rotated)))
+    graph = builder.finish({"y": builder.add(Einsum(("iAk", "jBk"), "ABij"), turned)})
+    assert joined(graph) == [2]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ import pytest
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Value
-from autosched.graph.ops.elementwise import Where
+from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.movement import Triangle
+from autosched.graph.ops.softmax import Softmax
 from autosched.graph.passes.triangles import name_triangles
 
 SHAPE = (2, 3, 5, 7)
+SOFTMAX = Softmax()
 
 
 def hidden(condition: np.ndarray, fill: float = -np.inf, turned: bool = False) -> Graph:
@@ -55,4 +57,42 @@ def _with_a_hole() -> np.ndarray:
     ids=["a number", "an empty row", "a hole", "one row", "nothing hidden", "of each head"],
 )
 def test_other_masks_stay(graph: Graph) -> None:
+    assert name_triangles(graph).nodes == graph.nodes
+
+
+def added(mask: np.ndarray, reader: Softmax | None = SOFTMAX, turned: bool = False) -> Graph:
+    net = GraphBuilder("net")
+    data, other = net.input(Value("x", SHAPE)), net.constant("mask", mask.astype(np.float32))
+    scores = net.add(BinaryOp("add"), [other, data] if turned else [data, other])
+    return net.finish({"y": scores if reader is None else net.add(reader, [scores])})
+
+
+def _scores(diagonal: int = 0, far: float = -np.inf) -> np.ndarray:
+    return np.where(np.tri(5, 7, diagonal, dtype=np.bool_), 0, far)
+
+
+@pytest.mark.parametrize("far", [-np.inf, float(np.finfo(np.float32).min), -1e30])
+@pytest.mark.parametrize("turned", [False, True])
+def test_numbers_added_to_scores(far: float, turned: bool) -> None:
+    graph = added(_scores(2, far)[None, None], turned=turned)
+    found = name_triangles(graph)
+    assert [node.op for node in found.nodes] == [Triangle(False, 2, hidden=True), Softmax()]
+    inputs = {"x": np.random.default_rng(3).standard_normal(SHAPE, dtype=np.float32)}
+    np.testing.assert_array_equal(evaluate(found, inputs)["y"], evaluate(graph, inputs)["y"])
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        added(_scores(far=-1e4)),
+        added(_scores(), reader=None),
+        added(_scores(), reader=Softmax(axis=2)),
+        added(_scores(), reader=Softmax(log=True)),
+        added(_scores(-1)),
+        added(_scores() + 1),
+        added(_scores()[:1]),
+    ],
+    ids=["near", "a result", "other axis", "a logarithm", "an empty row", "other numbers", "a row"],
+)
+def test_other_sums_stay(graph: Graph) -> None:
     assert name_triangles(graph).nodes == graph.nodes
