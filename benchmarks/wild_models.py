@@ -113,6 +113,49 @@ def _llama(tf: Any) -> torch.nn.Module:
     return tf.LlamaForCausalLM(config)  # type: ignore[no-any-return]
 
 
+def _qwen2(tf: Any) -> torch.nn.Module:
+    config = tf.Qwen2Config(
+        vocab_size=_VOCABULARY,
+        hidden_size=512,
+        intermediate_size=1408,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        use_cache=False,
+    )
+    return tf.Qwen2ForCausalLM(config)  # type: ignore[no-any-return]
+
+
+def _bloom(tf: Any) -> torch.nn.Module:
+    config = tf.BloomConfig(
+        vocab_size=_VOCABULARY, hidden_size=512, n_layer=4, n_head=8, use_cache=False
+    )
+    return tf.BloomForCausalLM(config)  # type: ignore[no-any-return]
+
+
+def _mamba(tf: Any) -> torch.nn.Module:
+    config = tf.MambaConfig(
+        vocab_size=_VOCABULARY, hidden_size=256, num_hidden_layers=2, use_cache=False
+    )
+    return tf.MambaForCausalLM(config)  # type: ignore[no-any-return]
+
+
+def _deberta_v2(tf: Any) -> torch.nn.Module:
+    config = tf.DebertaV2Config(
+        vocab_size=_VOCABULARY,
+        hidden_size=768,
+        intermediate_size=3072,
+        num_hidden_layers=4,
+        num_attention_heads=12,
+        relative_attention=True,
+        pos_att_type=["p2c", "c2p"],
+        position_buckets=256,
+        norm_rel_ebd="layer_norm",
+        share_att_key=True,
+    )
+    return tf.DebertaV2Model(config)  # type: ignore[no-any-return]
+
+
 def _distilbert(tf: Any) -> torch.nn.Module:
     return tf.DistilBertModel(tf.DistilBertConfig(vocab_size=_VOCABULARY))  # type: ignore[no-any-return]
 
@@ -156,6 +199,21 @@ def _mobilevit() -> WildModel:
     return WildModel(module, (torch.randn(1, 3, 256, 256),))
 
 
+def _mobilevit_v2() -> WildModel:
+    from transformers import MobileViTV2Config, MobileViTV2Model
+
+    module = _Only(MobileViTV2Model(MobileViTV2Config()), ("pixel_values",), ("last_hidden_state",))
+    return WildModel(module, (torch.randn(1, 3, 256, 256),))
+
+
+def _optical_flow() -> WildModel:
+    """Twelve refinements of the motion between two images."""
+    from torchvision.models.optical_flow import raft_small
+
+    frames = tuple(torch.randn(1, 3, 128, 128) for _ in range(2))
+    return WildModel(raft_small(weights=None), frames)
+
+
 def _googlenet() -> WildModel:
     from torchvision import models
 
@@ -186,6 +244,14 @@ _MAKERS: Final[dict[str, Callable[[], WildModel]]] = {
     "llama-small": lambda: _tokens(_llama, 128, "logits", ("input_ids",)),
     "distilbert": lambda: _tokens(_distilbert, 128, "last_hidden_state", ("input_ids",)),
     "t5-small": lambda: _tokens(_t5, 64, "logits", ("input_ids", "decoder_input_ids")),
+    "maxvit-t": lambda: _image("maxvit_t"),
+    "swin-v2-t": lambda: _image("swin_v2_t", 256),
+    "mobilevit-v2": _mobilevit_v2,
+    "raft-small": _optical_flow,
+    "qwen2-small": lambda: _tokens(_qwen2, 128, "logits", ("input_ids",)),
+    "bloom-small": lambda: _tokens(_bloom, 128, "logits", ("input_ids",)),
+    "mamba-small": lambda: _tokens(_mamba, 32, "logits", ("input_ids",)),
+    "deberta-v2-small": lambda: _tokens(_deberta_v2, 128, "last_hidden_state", ("input_ids",)),
 }
 NAMES: Final = tuple(_MAKERS)
 

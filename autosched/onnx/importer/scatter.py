@@ -1,4 +1,5 @@
-"""Importer of ScatterND: slices that are replaced, at places that are known or at one that is not.
+"""Importers of ScatterND and ScatterElements: what is replaced at places that are known, or at one
+that is not.
 
     data[1:3] = updates     ->    Concat(data[:1], updates, data[3:])
 
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.graph.ops.base import normalize_axis
 from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.shape import Concat, Reshape
@@ -36,27 +38,51 @@ def _replace_places(site: Site, indices: NDArray[Any]) -> None:
     """Constant indices: a run of rows is joined with the others, elsewhere each row is chosen."""
     shape, depth = site.type(0).shape, indices.shape[-1]
     lead, inner = shape[:depth], shape[depth:]
-    rows = prod(lead)
     places = _places(indices.reshape(-1, depth), lead)
-    data = site.step(Reshape((rows, *inner)), [site.input(0)])
+    data = site.step(Reshape((prod(lead), *inner)), [site.input(0)])
     new = site.step(Reshape((places.size, *inner)), [site.input(2)])
-    if np.all(np.diff(places) == 1):
-        first, end = int(places[0]), int(places[-1]) + 1
-        around = [(0, n, 1) for n in inner]
-        kept = [
-            site.step(slice_of([(start, stop, 1), *around]), [data]) if start < stop else ""
-            for start, stop in ((0, first), (end, rows))
-        ]
-        parts = [part for part in (kept[0], new, kept[1]) if part]
-        whole = site.step(Concat(0), parts) if len(parts) > 1 else new
-    else:
-        source = np.full(rows, -1, np.int64)
-        source[places] = np.arange(places.size)
-        ones = (1,) * len(inner)
-        chosen = site.add_constant("chosen", (source >= 0).reshape(rows, *ones))
-        order = site.add_constant("order", np.maximum(source, 0))
-        whole = site.step(Where(), [chosen, site.step(Gather(0), [new, order]), data])
+    site.emit(Reshape(shape), [_with_rows(site, data, new, places, 0)])
+
+
+def import_scatter_elements(site: Site) -> None:
+    """ScatterElements that replaces whole slices at constant indices."""
+    if site.attributes.get("reduction", "none") != "none":
+        raise UnsupportedError(f"the reduction {site.attributes['reduction']}")
+    indices, shape = site.constant(1), site.type(0).shape
+    assert indices is not None  # the checker has seen to it
+    axis = normalize_axis(site.attributes.get("axis", 0), len(shape))
+    lines = np.moveaxis(indices, axis, 0).reshape(indices.shape[axis], -1)
+    covers = all(
+        n == own for d, (n, own) in enumerate(zip(shape, indices.shape, strict=True)) if d != axis
+    )
+    if not covers or lines.size == 0 or np.any(lines != lines[:, :1]):
+        raise UnsupportedError("indices that differ along a slice")
+    places = _places(lines[:, :1], (shape[axis],))
+    whole = _with_rows(site, site.input(0), site.input(2), places, axis)
     site.emit(Reshape(shape), [whole])
+
+
+def _with_rows(site: Site, data: str, new: str, places: NDArray[np.int64], axis: int) -> str:
+    """``data`` with slices along ``axis`` replaced by ``new`` at ``places``."""
+    shape = site.builder.types[data].shape
+    rows = shape[axis]
+    if np.all(np.diff(places) == 1):
+        bounds = [(0, n, 1) for n in shape]
+        parts = [new]
+        if places[0] > 0:
+            bounds[axis] = (0, int(places[0]), 1)
+            parts.insert(0, site.step(slice_of(bounds), [data]))
+        if places[-1] < rows - 1:
+            bounds[axis] = (int(places[-1]) + 1, rows, 1)
+            parts.append(site.step(slice_of(bounds), [data]))
+        return site.step(Concat(axis), parts) if len(parts) > 1 else new
+    source = np.full(rows, -1, np.int64)
+    source[places] = np.arange(places.size)
+    ones = [1] * len(shape)
+    ones[axis] = rows
+    chosen = site.add_constant("chosen", (source >= 0).reshape(ones))
+    order = site.add_constant("order", np.maximum(source, 0))
+    return site.step(Where(), [chosen, site.step(Gather(axis), [new, order]), data])
 
 
 def _places(indices: NDArray[Any], lead: tuple[int, ...]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import Final
 from autosched.onnx.importer.activation import IMPORT_ACTIVATION
 from autosched.onnx.importer.columns import import_col2im
 from autosched.onnx.importer.convolution import IMPORT_CONVOLUTION
+from autosched.onnx.importer.dft import import_dft
 from autosched.onnx.importer.dynamic_quantize import import_dynamic_quantize
 from autosched.onnx.importer.einsum import import_einsum
 from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
@@ -27,7 +28,7 @@ from autosched.onnx.importer.recurrent import IMPORT_RECURRENT
 from autosched.onnx.importer.reduction import IMPORT_POSITIONS, IMPORT_REDUCE
 from autosched.onnx.importer.resize import IMPORT_RESIZE
 from autosched.onnx.importer.rotary import import_rotary_embedding
-from autosched.onnx.importer.scatter import import_scatter_points
+from autosched.onnx.importer.scatter import import_scatter_elements, import_scatter_points
 from autosched.onnx.importer.shape import (
     import_concat,
     import_flatten,
@@ -56,6 +57,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_SOFTMAX,
     "Col2Im": import_col2im,
     "Concat": import_concat,
+    "DFT": import_dft,
     "DynamicQuantizeLinear": import_dynamic_quantize,
     "Einsum": import_einsum,
     "Flatten": import_flatten,
@@ -65,6 +67,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     "Pad": import_pad,
     "Reshape": import_reshape,
     "RotaryEmbedding": import_rotary_embedding,
+    "ScatterElements": import_scatter_elements,
     "ScatterND": import_scatter_points,
     "Squeeze": import_squeeze,
     "Transpose": import_transpose,

@@ -149,6 +149,40 @@ def test_rows_at_constant_places_are_replaced(indices: np.ndarray, joined: bool)
     assert any(node.op.kind == "where" for node in network.graph.nodes) != joined
 
 
+@pytest.mark.parametrize(
+    ("places", "joined"), [((1, 2), True), ((-1,), True), ((3, 0), False), ((2, 2), False)], ids=str
+)
+def test_slices_at_constant_places_are_replaced(places: tuple[int, ...], joined: bool) -> None:
+    """As by ``select_scatter`` of PyTorch."""
+    indices = np.broadcast_to(ints(*places)[:, None], (3, len(places), 5)).copy()
+    updates = np.random.default_rng(4).standard_normal(indices.shape).astype(np.float32)
+    updates[:, 1:] = updates[:, :1]  # which of two at one place counts is not said
+    inputs = {"x": X, "u": updates}
+    attributes = {"axis": 1}
+    model = node_model("ScatterElements", attributes, inputs, {"i": indices}, 18, order="xiu")
+    network = compare(model, inputs, compiled=joined)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+    assert any(node.op.kind == "where" for node in network.graph.nodes) != joined
+
+
+@pytest.mark.parametrize(
+    ("attributes", "indices"),
+    [
+        ({"axis": 1}, np.arange(15, dtype=np.int64).reshape(3, 1, 5) % 4),
+        ({"axis": 1}, np.ones((2, 1, 5), np.int64)),
+        ({"axis": 1, "reduction": "add"}, np.ones((3, 1, 5), np.int64)),
+        ({"axis": 1}, np.full((3, 1, 5), 4)),
+    ],
+    ids=["of each element", "a part", "sums", "beyond"],
+)
+def test_other_elements_are_replaced_on_the_host(
+    attributes: dict[str, Any], indices: np.ndarray
+) -> None:
+    inputs = {"x": X, "u": np.ones(indices.shape, np.float32)}
+    model = node_model("ScatterElements", attributes, inputs, {"i": indices}, 18, order="xiu")
+    assert [node.op.on_host for node in from_onnx(model).graph.nodes] == [True]
+
+
 def test_constant_places_beyond_the_data_run_on_the_host() -> None:
     inputs = {"x": X, "u": np.ones((1, 4, 5), np.float32)}
     model = node_model("ScatterND", {}, inputs, {"i": ints(3).reshape(1, 1)}, 18, order="xiu")
