@@ -28,6 +28,7 @@ from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.taps_in_rows import taps_in_rows
 from autosched.graph.passes.transposed_products import fold_transposes
 from autosched.graph.passes.triangles import name_triangles
+from autosched.graph.passes.unit_dimensions import drop_unit_dimensions
 from autosched.graph.passes.unread_taps import drop_unread_taps
 from autosched.graph.passes.wide_softmax import widen_softmax
 
@@ -58,6 +59,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     to_channels_last,
     clean_up,  # transposes that turned out to be views; operands of now equal shape
     fold_transposes,
+    drop_unit_dimensions,
     fold_constants,
     remove_dead_code,
     join_products,
