@@ -12,6 +12,7 @@ from autosched.graph.passes.concat import split_concats
 from autosched.graph.passes.constant_folding import fold_constants
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.equal_nodes import merge_equal_nodes
+from autosched.graph.passes.gathered_points import gather_along_one
 from autosched.graph.passes.integer_products import integer_products
 from autosched.graph.passes.joined_operands import read_joined_operands
 from autosched.graph.passes.joined_products import join_products
@@ -28,6 +29,7 @@ from autosched.graph.passes.sink_views import sink_views
 from autosched.graph.passes.taps_in_rows import taps_in_rows
 from autosched.graph.passes.transposed_products import fold_transposes
 from autosched.graph.passes.triangles import name_triangles
+from autosched.graph.passes.turned_weights import turn_weights
 from autosched.graph.passes.unit_dimensions import drop_unit_dimensions
 from autosched.graph.passes.unread_taps import drop_unread_taps
 from autosched.graph.passes.wide_softmax import widen_softmax
@@ -43,12 +45,14 @@ PASSES: Final[tuple[Pass, ...]] = (
     fold_scaled_sums,
     widen_softmax,
     merge_equal_nodes,
+    gather_along_one,
     fold_padding,
     drop_unread_taps,
     recognize_normalizations,
     name_triangles,
     multiply_by_reciprocals,
     move_scales,
+    turn_weights,
     fold_repeats,
     remove_dead_code,  # means, scaled and repeated values that nothing reads any more
     matmul_to_dense,
