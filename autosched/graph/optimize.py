@@ -32,6 +32,7 @@ from autosched.graph.passes.triangles import name_triangles
 from autosched.graph.passes.turned_weights import turn_weights
 from autosched.graph.passes.unit_dimensions import drop_unit_dimensions
 from autosched.graph.passes.unread_taps import drop_unread_taps
+from autosched.graph.passes.whole_normalization import normalize_in_place
 from autosched.graph.passes.wide_softmax import widen_softmax
 
 Pass = Callable[[Graph], Graph]
@@ -49,6 +50,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     fold_padding,
     drop_unread_taps,
     recognize_normalizations,
+    normalize_in_place,
     name_triangles,
     multiply_by_reciprocals,
     move_scales,
