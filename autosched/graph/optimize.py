@@ -16,6 +16,7 @@ from autosched.graph.passes.gathered_points import gather_along_one
 from autosched.graph.passes.integer_products import integer_products
 from autosched.graph.passes.joined_operands import read_joined_operands
 from autosched.graph.passes.joined_products import join_products
+from autosched.graph.passes.joined_slices import join_slices
 from autosched.graph.passes.layout import to_channels_last
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.narrow_weights import narrow_weights
@@ -47,6 +48,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     widen_softmax,
     merge_equal_nodes,
     gather_along_one,
+    join_slices,
     fold_padding,
     drop_unread_taps,
     recognize_normalizations,
