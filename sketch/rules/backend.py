@@ -18,6 +18,7 @@ from sketch.rules.gpu_tiling import GpuTilingWithFusion
 from sketch.rules.gpu_transpose import TransposeInTiles
 from sketch.rules.gpu_units import TileOnWarps
 from sketch.rules.inline import InlineStage
+from sketch.rules.products_in_lanes import ComputeProductsInLanes
 from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rows_together import ScheduleRowsTogether
 from sketch.rules.rule import SketchRule
@@ -60,6 +61,7 @@ CPU_SKETCHES: Final = SketchBackend(
         ComputeLocation(),
         AddCacheWrite(),
         TileOnUnits(),
+        ComputeProductsInLanes(),
         MultiLevelTilingWithFusion(),
         ScheduleRowsTogether(),
         ScheduleSimply(),
