@@ -9,9 +9,10 @@ from typing import Final
 from autosched.graph.fusion import FusedGroup
 from autosched.graph.ir import Array, Graph, Node
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import COMMUTATIVE, BinaryOp
 from autosched.graph.ops.lowering import lower
-from autosched.graph.ops.matmul import Dense
+from autosched.graph.ops.matmul import Dense, MatMul
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Compute, Tensor, placeholder
 from sketch.operators.shared_buffer import apply_to_parts
@@ -134,13 +135,24 @@ class _GroupLowering:
 
     def _operand(self, node: Node, value: str, index: int) -> Tensor:
         if value not in self.results:
-            roles = node.op.roles
-            label = self._unique(roles[min(index, len(roles) - 1)])
-            kind = self._graph.types[value]
-            constant = value in self._graph.constants
-            self.results[value] = (placeholder(kind.shape, kind.dtype, label, constant),)
-            self.operands[label] = value
+            self.results[value] = (self._given(node, value, index),)
+        elif index and self._is_squared(node, value):
+            return self._given(node, value, index)
         return self.results[value][0]
+
+    def _given(self, node: Node, value: str, index: int) -> Tensor:
+        roles = node.op.roles
+        label = self._unique(roles[min(index, len(roles) - 1)])
+        kind = self._graph.types[value]
+        self.operands[label] = value
+        return placeholder(kind.shape, kind.dtype, label, value in self._graph.constants)
+
+    def _is_squared(self, node: Node, value: str) -> bool:
+        """Whether a product multiplies a value by itself, in other orders: it is read in two ways,
+        and only what is read in one way can be packed.
+        """
+        given = value in self.operands.values() and value not in self._graph.constants
+        return isinstance(node.op, Einsum | MatMul) and given and set(node.inputs) == {value}
 
     def _unique(self, name: str) -> str:
         candidate, number = name, 0

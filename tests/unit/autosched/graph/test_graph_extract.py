@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+import autosched
 from autosched import zoo
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import Extraction, extract
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.matmul import Dense
 from autosched.graph.ops.shape import Reshape, Transpose
@@ -151,3 +153,17 @@ def test_every_layer_is_in_a_kernel(resnet: Network) -> None:
     layers = {layer for subgraph in extraction.subgraphs for layer in subgraph.layers}
     views = {node.name for node in resnet.graph.nodes if isinstance(node.op, Reshape)}
     assert {node.name for node in resnet.graph.nodes} - layers == views
+
+
+@pytest.mark.parametrize("labels", [("bik", "bjk"), ("bki", "bkj")])
+def test_both_factors_of_a_square_can_be_packed(labels: tuple[str, str]) -> None:
+    """Of a product of a value with itself, as between all pairs of some features."""
+    builder = GraphBuilder("square")
+    x = builder.input(Value("x", (6, 20, 20)))
+    graph = builder.finish({"y": builder.add(Einsum(labels, "bij"), (x, x))})
+    (call,) = extract(graph).subgraphs
+    assert list(call.inputs.values()) == ["x", "x"]
+    data = {"x": np.random.default_rng(0).standard_normal((6, 20, 20), dtype=np.float32)}
+    expected = evaluate(graph, data)["y"]
+    found = autosched.compile(Network("square", graph), threads=2).run(data)["y"]
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
