@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from sketch.analysis.skipped_nan import maxima_that_skip_nan
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import BOOL
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reducer, Select
@@ -15,6 +14,7 @@ from sketch.lower.body import lower_body, merge_predicates
 from sketch.lower.buffers import Buffers, make_buffers
 from sketch.lower.needs import lowered_needs
 from sketch.lower.placement import PlacedLoop, PlacedStage, Placement, loads_of, place
+from sketch.lower.skipped_nan import maxima_that_skip_nan
 from sketch.nest.loopnest import (
     Affine,
     AffineValue,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from codegen.build import emit
-from sketch.analysis.skipped_nan import maxima_that_skip_nan
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.functions import exp, log, maximum
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.lower.lower import lower
+from sketch.lower.skipped_nan import maxima_that_skip_nan
 from sketch.operators.softmax import softmax
 from sketch.population.population import sample
 from sketch.rules.generate import generate
