@@ -76,6 +76,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "STOP_BELOW": "noise, where nobody says what it is",
         "_UNIT_SECONDS": "units of time",
     },
+    "autosched/tuning/resumed.py": {
+        "_LEADERS": "candidates that are timed again",
+        "_ROUNDS": "rounds of a timing",
+    },
     "autosched/tuning/scheduler.py": {
         "_STEP": "step of a numeric derivative",
         "_TURNS_IN_FLIGHT": "time of a choice",
