@@ -1,10 +1,7 @@
-"""A number that multiplies the larger operand of a product multiplies the smaller one instead, or
-the product.
+"""A number that multiplies the larger operand of a product multiplies the smaller one instead.
 
 Attention is exported with the root of its scale on queries and on keys.  Of a decoder the keys are
 a whole cache, the queries one row: scaling the keys would read and write the cache once more.
-Where the smaller operand is only moved before, as heads are to the front, its number would have a
-kernel of its own; the product is scaled where it is stored.
 """
 
 from __future__ import annotations
@@ -16,17 +13,14 @@ import numpy as np
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Array, Graph, Node
-from autosched.graph.ops.base import Pattern
 from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.matmul import MatMul
-from autosched.graph.ops.shape import Reshape
 from sketch.lang.dtypes import STORAGE_FLOATS, is_float
 
 
 def move_scales(graph: Graph) -> Graph:
-    """``lhs @ (rhs * number)`` as ``(lhs * number) @ rhs`` where ``rhs`` is larger, and vice versa;
-    as ``(lhs @ rhs) * number`` where ``lhs`` is a transpose or a slice.
+    """``lhs @ (rhs * number)`` as ``(lhs * number) @ rhs`` where ``rhs`` is larger, and vice versa.
 
     Operands of equal size: where both have a number, both go to the first.  16-bit values keep
     their numbers, which may be there to keep products in range; constants are scaled already.
@@ -36,9 +30,6 @@ def move_scales(graph: Graph) -> Graph:
         sides = _sides(graph, node)
         if sides is None:
             builder.copy(node, node.inputs)
-            continue
-        if _is_moved(graph, sides, node):
-            _scale_product(builder, graph, node)
             continue
         smaller, larger = sides
         inputs = list(node.inputs)
@@ -51,25 +42,6 @@ def move_scales(graph: Graph) -> Graph:
         inputs[smaller] = name
         builder.copy(node, inputs)
     return builder.finish(graph.results)
-
-
-def _scale_product(builder: GraphBuilder, graph: Graph, node: Node) -> None:
-    """Emit ``node`` of operands without their numbers, and what multiplies it by these."""
-    operands = [_scaled(graph, name) for name in node.inputs]
-    name = builder.unique(f"{node.output}.unscaled")
-    builder.add(node.op, [each.data for each in operands], name, node.name, node.origins)
-    factor = builder.constant(builder.unique(f"{node.name}.number"), _product(*operands))
-    origins = tuple(origin for each in operands for origin in each.origins)
-    builder.add(BinaryOp("mul"), (name, factor), node.output, f"{node.name}.scale", origins)
-
-
-def _is_moved(graph: Graph, sides: tuple[int, int], node: Node) -> bool:
-    """Whether what would be multiplied is a transpose, a slice or the like, in whatever shape."""
-    kept, moved = (_scaled(graph, node.inputs[side]) for side in sides)
-    source = graph.producers.get(kept.data if _gains(graph, node, sides) else moved.data)
-    while source is not None and isinstance(source.op, Reshape):
-        source = graph.producers.get(source.inputs[0])
-    return source is not None and source.op.pattern is Pattern.INJECTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +61,10 @@ def _sides(graph: Graph, node: Node) -> tuple[int, int] | None:
     wide = is_float(kinds[0].dtype) and kinds[0].dtype not in STORAGE_FLOATS
     if not wide or any(name in graph.constants for name in node.inputs):
         return None
-    for sides in ((1, 0), (0, 1)) if kinds[0].size > kinds[1].size else ((0, 1), (1, 0)):
-        kept, moved = (_scaled(graph, node.inputs[side]) for side in sides)
-        if moved.origins and _is_normal(_product(kept, moved)):
-            known = _gains(graph, node, sides) or _is_moved(graph, sides, node)
-            return sides if known else None
-    return None
-
-
-def _gains(graph: Graph, node: Node, sides: tuple[int, int]) -> bool:
-    """Whether the first of the ``sides`` takes the number of the second."""
-    kept, moved = (graph.types[node.inputs[side]].size for side in sides)
-    return kept < moved or (kept == moved and bool(_scaled(graph, node.inputs[sides[0]]).origins))
+    sides = (1, 0) if kinds[0].size > kinds[1].size else (0, 1)
+    kept, moved = (_scaled(graph, node.inputs[side]) for side in sides)
+    gains = kinds[0].size != kinds[1].size or kept.origins
+    return sides if moved.origins and gains and _is_normal(_product(kept, moved)) else None
 
 
 def _product(kept: _Multiple, moved: _Multiple) -> Array:

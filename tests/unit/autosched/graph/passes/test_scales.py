@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from autosched.graph.ir import Graph, Value
-from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.matmul import MatMul
-from autosched.graph.ops.shape import Transpose
 from autosched.graph.passes.clean_up import clean_up
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.scales import move_scales
@@ -61,33 +59,6 @@ def test_where_numbers_go(
     moved = remove_dead_code(move_scales(graph))
     assert _numbers(moved) == pytest.approx(expected)
     assert_close(values_of(moved), values_of(graph), "scales")
-
-
-def _heads(number: tuple[float | None, float | None], turned: bool = True) -> Graph:
-    """Queries and keys whose heads are brought to the front, times a number each."""
-    net = Net((5, 2, 8))
-    sides = [net.x, net.input(Value("keys", (5, 2, 8)))]
-    for place, (each, permutation) in enumerate(zip(number, ((1, 0, 2), (1, 2, 0)), strict=True)):
-        side = net.then(Transpose(permutation), sides[place]) if turned else sides[place]
-        sides[place] = side if each is None else _scaled(net, side, each)
-    op = MatMul() if turned else Einsum(("iAk", "jAk"), "Aij")
-    return net.finish({"y": net.then(op, *sides)})
-
-
-@pytest.mark.parametrize("number", [(0.5, 0.25), (0.125, None), (None, 0.125)])
-def test_products_of_heads_are_scaled_where_they_are_stored(
-    number: tuple[float | None, float | None],
-) -> None:
-    graph = _heads(number)
-    moved = remove_dead_code(move_scales(graph))
-    assert [node.op.kind for node in moved.nodes] == ["transpose", "transpose", "matmul", "mul"]
-    assert list(_numbers(moved).values()) == [0.125]
-    assert_close(values_of(moved), values_of(graph), "scales")
-
-
-def test_numbers_that_can_be_where_an_operand_is_stored_are_there() -> None:
-    moved = remove_dead_code(move_scales(_heads((0.5, 0.25), turned=False)))
-    assert _numbers(moved) == {"x": 0.125}
 
 
 def test_multiples_that_others_read_stay() -> None:
