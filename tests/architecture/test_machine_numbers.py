@@ -76,10 +76,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "STOP_BELOW": "noise, where nobody says what it is",
         "_UNIT_SECONDS": "units of time",
     },
-    "autosched/tuning/resumed.py": {
-        "_LEADERS": "candidates that are timed again",
-        "_ROUNDS": "rounds of a timing",
-    },
+    "autosched/tuning/resumed.py": {"_LEADERS": "candidates", "_ROUNDS": "rounds of a timing"},
     "autosched/tuning/scheduler.py": {
         "_STEP": "step of a numeric derivative",
         "_TURNS_IN_FLIGHT": "time of a choice",
@@ -320,10 +317,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_LEAST_TILED": "search: smaller stages have nothing to tile",
     },
     "sketch/rules/rfactor.py": {"_CHUNKS_PER_THREAD": "search: how far parallel sums are split"},
-    "sketch/rules/simple.py": {
-        "_MIN_LANES": "a vector has two lanes",
-        "_MANY_ROWS": "search",
-    },
+    "sketch/rules/simple.py": {"_MIN_LANES": "a vector has two lanes", "_MANY_ROWS": "search"},
     "sketch/schedule/factors.py": {"_DENSE": "search: factors that are all listed"},
     "sketch/schedule/loop_steps.py": {"_MOST_PADDING": "size of a program that we accept"},
     "sketch/schedule/steps.py": {
