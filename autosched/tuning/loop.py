@@ -103,6 +103,7 @@ class TuningLoop:
         self._resume()
         self._progress.start(self._view(None))
         try:
+            self._signals.check()
             stopped = self._search()
             self._tell_finished(stopped)
             # A fleet times elsewhere: what this machine does besides says nothing.

@@ -88,7 +88,10 @@ def resumed(
         if elapsed() >= limit_s:
             break
         if math.isfinite(memories[n].best_s) and not tasks[n].target.card.emulated:
-            found[n] = _as_now(found[n], tasks[n], runner, options.slowdown)
+            try:
+                found[n] = _as_now(found[n], tasks[n], runner, options.slowdown)
+            except KeyboardInterrupt:  # noted: the search, which has not begun, ends with it
+                break
     return found
 
 

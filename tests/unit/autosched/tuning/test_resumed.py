@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -91,6 +92,21 @@ def test_nothing_is_timed_where_nothing_is_searched(tmp_path: Path) -> None:
     result = run(machine, log, 48)
     assert machine.again == 0
     assert result.trials == 0
+
+
+def test_an_interrupt_while_it_is_timed_ends_the_run(tmp_path: Path) -> None:
+    class Interrupted(Machine):
+        def remeasure(self, *arguments: object, **more: object) -> list[MeasureResult]:
+            self.again += 1
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("the signal was not noticed")
+
+    log = tmp_path / "log.jsonl"
+    run(Machine(), log, 48)
+    machine = Interrupted()
+    result = run(machine, log, 64)
+    assert (result.stopped, result.trials, machine.again) == ("interrupted", 0, 1)
+    assert all(item.best is not None for item in result.tasks)
 
 
 def test_all_of_a_task_is_scaled(tmp_path: Path) -> None:
