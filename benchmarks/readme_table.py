@@ -1,6 +1,7 @@
-"""Regenerates the results in README.md from the JSON files in benchmarks/results.
+"""Regenerates the results in README.md and docs/results.md from the files in benchmarks/results.
 
 ``python -m benchmarks.readme_table`` writes; with ``--check`` it fails if that changed anything.
+The README has the networks of one machine; the page has all tables of all machines.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "results.md"
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN = "<!-- results: begin (written by benchmarks/readme_table.py) -->"
 END = "<!-- results: end -->"
@@ -33,13 +36,17 @@ LEGEND = (
     "- *of FMA peak*: operations of the definition over time, relative to a loop of multiply-adds.",
     "  Winograd's algorithm needs fewer operations, so it may exceed 100 %.",
     "- *to tuned*: latency without any trial / latency of the tuned network, in the same rounds.",
+)
+LEGEND_OF_PAGE = (
+    *LEGEND,
     "- *constant*: the second matrix is weights, packed ahead of time; *inputs*: both are inputs.",
     "- *renamed*: the same program under other names: nothing is recognised by its name.",
-    "",
-    "`make bench` measures all of it again.",
 )
 
+NOTHING = "Run `make bench` to measure on your machine."
+
 Json = dict[str, Any]
+Lines = list[str]
 
 
 def read(results: Path, name: str) -> Json | None:
@@ -168,33 +175,52 @@ def _campaign(rows: Sequence[Json]) -> str:
     )
 
 
-_TABLES = (
+_NETWORKS = (
     ("networks", "Networks, float32", comparison_table),
     ("no_log", "The same networks without any tuning, float32", untuned_table),
+)
+_TABLES = (
+    *_NETWORKS,
     ("wild", "Networks of torchvision and transformers, float32", comparison_table),
     ("quantised", "Quantised networks (QDQ files of onnxruntime's quantiser)", comparison_table),
     ("bf16", "Networks in bfloat16", comparison_table),
     ("narrow_weights", "One token of GPT-2 with weights of 4 bits", comparison_table),
     ("ops", "Single operators, float32", comparison_table),
     ("layers", "Layers of few channels, or limited by memory, float32", comparison_table),
+    ("attention", "Attention of 12 heads of 64, float32", comparison_table),
+    ("int8", "Products and convolutions of 8-bit integers", comparison_table),
 )
 
 
 def generate(results: Path) -> str:
-    """All that stands between the markers."""
+    """What stands between the markers of the README: the networks of one machine, and figures."""
+    lines: list[str] = []
+    for name, title, table in _NETWORKS:
+        for content in islice(read_all(results, name), 1):
+            lines += _section(f"**{title}**, milliseconds", table, content)
+    lines += figures(results)
+    return "\n".join((*LEGEND, "", *lines)) if lines else NOTHING
+
+
+def generate_page(results: Path) -> str:
+    """What stands between the markers of the page: all tables of all machines."""
     lines: list[str] = []
     for name, title, table in _TABLES:
-        for content in read_all(results, name):
-            lines += [f"**{title}**, milliseconds (smaller is better):", ""]
-            lines += [*table(content["rows"]), "", environment(content), ""]
-    lines += figures(results)
-    if not lines:
-        return "Run `make bench` to measure on your machine."
-    return "\n".join((*LEGEND, "", *lines))
+        contents = list(read_all(results, name))
+        lines += [f"## {title}", ""] if contents else []
+        for content in contents:
+            lines += _section("Milliseconds", table, content)
+    return "\n".join((*LEGEND_OF_PAGE, "", *lines)).rstrip() if lines else NOTHING
+
+
+def _section(head: str, table: Callable[[Sequence[Json]], Iterator[str]], content: Json) -> Lines:
+    """One table of one machine."""
+    rows = table(content["rows"])
+    return [f"{head} (smaller is better):", "", *rows, "", environment(content), ""]
 
 
 def replaced(readme: str, content: str) -> str:
-    """``readme`` with what is between its markers replaced.
+    """``readme``, or the page, with what is between its markers replaced.
 
     Raises:
         ValueError: a marker is missing.
@@ -202,7 +228,7 @@ def replaced(readme: str, content: str) -> str:
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"README has no {BEGIN!r} ... {END!r}")
+        raise ValueError(f"no {BEGIN!r} ... {END!r}")
     return f"{before}{BEGIN}\n{content}\n{END}{after}"
 
 
@@ -218,16 +244,15 @@ def _ms(value: float | None) -> str:
 
 def main() -> None:
     """Write or check."""
-    parser = argparse.ArgumentParser(description="Regenerate the results in README.md.")
-    parser.add_argument("--check", action="store_true", help="fail if README.md is out of date")
+    parser = argparse.ArgumentParser(description="Regenerate the results in README and docs.")
+    parser.add_argument("--check", action="store_true", help="fail if a page is out of date")
     arguments = parser.parse_args()
-    old = README.read_text()
-    new = replaced(old, generate(RESULTS))
-    if arguments.check:
-        sys.exit(
-            "README.md is out of date: run python -m benchmarks.readme_table" if new != old else 0
-        )
-    README.write_text(new)
+    for file, content in ((README, generate(RESULTS)), (PAGE, generate_page(RESULTS))):
+        old = file.read_text()
+        new = replaced(old, content)
+        if arguments.check and new != old:
+            sys.exit(f"{file.name} is out of date: run python -m benchmarks.readme_table")
+        file.write_text(new)
 
 
 if __name__ == "__main__":

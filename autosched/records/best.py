@@ -13,7 +13,7 @@ from autosched.records.identity import (
     identity,
     target_difference,
 )
-from autosched.records.paired import drift, paired_first
+from autosched.records.paired import drift, last_rounds, paired_first
 from autosched.records.record import Record
 from sketch.target.target import Target
 
@@ -71,7 +71,8 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
     Where some candidates were re-measured, the others' bursts are scaled by what that changed: the
     fastest bursts are the luckiest ones, and must not win for not having been looked at again.
     Times of earlier re-measurements are scaled by the machine's drift since then, and of those that
-    were last timed in turns the one that won comes first (see ``paired``).
+    were last timed in turns the one that won comes first (see ``paired``).  Scaled times are at
+    least its own: nothing becomes the best by having been timed beside one that was held up.
 
     The records should be of one task, target and cache state.  Ties keep the order of the log.
     """
@@ -80,6 +81,8 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
     for record in known:
         histories.setdefault(record.candidate_key, []).append(record)
     scale, drifts = _final_over_burst(histories.values()), drift(known)
+    latest = {record.candidate_key: record.result for record in last_rounds(known)}
+    least_s = min((r.median for r in latest.values() if isinstance(r, Timing)), default=0.0)
     ranked: list[tuple[float, Record]] = []
     for history in histories.values():
         seconds = estimate(history)
@@ -87,8 +90,9 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
             last = next(r for r in reversed(history) if isinstance(r.result, Timing))
             final = [r for r in history if r.phase == "final" and isinstance(r.result, Timing)]
             factor = drifts.get(final[-1].time, 1.0) if final else scale
-            ranked.append((seconds * factor, last))
-    return paired_first(sorted(ranked, key=lambda pair: pair[0]), known)
+            ranked.append((max(seconds * factor, min(seconds, least_s)), last))
+    ranked.sort(key=lambda pair: (pair[0], pair[1].candidate_key not in latest))
+    return paired_first(ranked, known)
 
 
 def _final_over_burst(histories: Iterable[Sequence[Record]]) -> float:

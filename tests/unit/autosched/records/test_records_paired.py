@@ -116,3 +116,22 @@ def test_what_was_left_out_of_a_re_measurement_is_not_hidden_by_it() -> None:
     log = [record(a, 1.0, "trial", 1.0), record(b, 1.1, "trial", 1.0), record(c, 0.3, "trial", 1.0)]
     log += [record(a, 1.0, "final", 2.0), record(b, 1.1, "final", 2.0)]
     assert order(log, found) == [2, 0, 1]
+
+
+def test_one_that_was_held_up_does_not_make_another_faster() -> None:
+    """In the first re-measurement two of three were held up; one of them is in the second, too."""
+    held, other, quiet, new = found = candidates(4)
+    log = [record(held, 87.2, "final", 1.0), record(other, 86.0, "final", 1.0)]
+    log += [record(quiet, 47.3, "final", 1.0)]
+    log += [record(held, 42.2, "final", 2.0), record(new, 41.9, "final", 2.0)]
+    assert min(seconds for seconds, _ in rank(log)) == 41.9
+    assert order(log, found)[0] == 3
+
+
+def test_drift_is_divided_out() -> None:
+    a, b, c = found = candidates(3)
+    log = [record(a, 80.0, "final", 1.0), record(b, 44.0, "final", 1.0)]
+    log += [record(c, 96.0, "final", 1.0)]
+    log += [record(a, 40.0, "final", 2.0), record(b, 22.0, "final", 2.0)]
+    assert [seconds for seconds, _ in rank(log)] == [22.0, 40.0, 48.0]
+    assert order(log, found) == [1, 0, 2]
