@@ -11,6 +11,7 @@ from codegen.llvm.addresses import Address, Guard, lane_constants
 from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.prefetches import Prefetches
 from codegen.llvm.scope import LoopScope
+from codegen.llvm.strided_loads import strided_load
 from codegen.llvm.values import (
     MEMORY_TYPES,
     SSA_TYPES,
@@ -204,7 +205,8 @@ class Memory:
         contiguous = address.offsets is None and address.lane == size
         pointer = self.pointer(address)
         if width and not contiguous:
-            return self._gather(dtype, width, address, pointer, guard)
+            strided = strided_load(self, dtype, width, address, guard)
+            return strided or self._gather(dtype, width, address, pointer, guard)
         masked = bool(width) and guard.mask is not None
         pointer = self._safe_pointer(pointer, guard, max(1, width) * size, masked)
         if not masked:
@@ -220,10 +222,10 @@ class Memory:
         return self._split_load(dtype, width, pointer, str(guard.mask), most)
 
     def load_words(self, dtype: str, width: int, address: Address, guard: Guard) -> str:
-        """Bytes as an integer, or for each lane the next ones.
+        """What lies at an address, or for each lane of a vector, as elements of a type.
 
         Args:
-            dtype: int32 or int64.
+            dtype: such as int32, for bytes as an integer.
             width: lanes; 0: a scalar.
             address: of the first byte.
             guard: condition of the access.
@@ -304,9 +306,8 @@ class Memory:
 
     def _gather(self, dtype: str, width: int, address: Address, pointer: str, guard: Guard) -> str:
         scalar = MEMORY_TYPES[dtype]
-        always = guard.condition is None and guard.mask is None
-        narrow = size_of(dtype) < size_of("int32")  # processors gather no such elements
-        if always and narrow and address.offsets is None:
+        always = guard.condition is None and guard.mask is None and address.offsets is None
+        if always and size_of(dtype) < size_of("int32"):  # processors gather no such elements
             return self._lane_by_lane(scalar, width, address, pointer)
         kind, mask = vector_type(scalar, width), vector_type("i1", width)
         pointers = self._pointers(width, address, pointer)

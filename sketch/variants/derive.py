@@ -23,6 +23,7 @@ from sketch.variants.winograd_blocks import (
     winograd_strided_three,
     winograd_three,
 )
+from sketch.variants.winograd_phases import winograd_phases_seven, winograd_phases_six
 from sketch.variants.zero_padded import zero_padded
 
 
@@ -58,6 +59,8 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd-8", winograd_eight, _EIGHT_POINTS_GROWTH),
     Algorithm("winograd-3-strided", winograd_strided_three, _F2_GROWTH),
     Algorithm("winograd-5-strided", winograd_strided_five, _SIX_POINTS_GROWTH),
+    Algorithm("winograd-6-phases", winograd_phases_six, _SIX_POINTS_GROWTH),
+    Algorithm("winograd-7-phases", winograd_phases_seven, _EIGHT_POINTS_GROWTH),
     Algorithm("joined-groups", joined_groups, 1.0),
     Algorithm("joined-columns", joined_columns, _JOINED_GROWTH),
     Algorithm("strassen", strassen, _STRASSEN_GROWTH),

@@ -17,7 +17,7 @@ from sketch.variants.correlation import Correlation
 from sketch.variants.interpolation import SIX_POINTS, Point, Transforms, strided
 
 # The transforms cost additions for each channel and filter: few of the others do not pay for them.
-_LEAST_CHANNELS: Final = 16
+LEAST_CHANNELS: Final = 16
 _MOST_BYTES: Final = 1 << 29
 _LEAST_RESULTS: Final = 2
 # Six points do well for windows of three taps, with a third of the error.
@@ -79,7 +79,7 @@ class Filtering:
         taps = prod(self.taps[d] for d in dims)
         size = self.products * (channels + filters) * size_of("float32")
         fewer = self.products < taps * prod(match.op.shape[:-1])
-        return single and fewer and min(channels, filters) >= _LEAST_CHANNELS and size < _MOST_BYTES
+        return single and fewer and min(channels, filters) >= LEAST_CHANNELS and size < _MOST_BYTES
 
     @property
     def filters_prevail(self) -> bool:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,8 @@ from sketch.variants.interpolation import (
 )
 from sketch.variants.rebuild import rebuild
 
+By = TypeVar("By", bound=Filtering)
+
 
 def winograd_three(dag: ComputeDAG) -> ComputeDAG | None:
     """The same program with its correlations of two taps by three points: F(2, 2)."""
@@ -66,7 +69,7 @@ def winograd_four_in_lines(dag: ComputeDAG) -> ComputeDAG | None:
         narrow = len(both.dims) > 1 and both.filters_prevail
         return replace(both, dimensions=1) if narrow and both.pays else None
 
-    return _with_filters(dag, lines)
+    return with_filters(dag, lines, filtered)
 
 
 def winograd_six(dag: ComputeDAG) -> ComputeDAG | None:
@@ -104,14 +107,22 @@ def _filtered(
         as_few = other.dims == filtering.dims and other.products <= filtering.products
         return filtering if filtering.pays and not as_few else None
 
-    return _with_filters(dag, fewest)
+    return with_filters(dag, fewest, filtered)
 
 
-def _with_filters(
-    dag: ComputeDAG, choose: Callable[[Correlation], Filtering | None]
+def with_filters(
+    dag: ComputeDAG,
+    choose: Callable[[Correlation], By | None],
+    make: Callable[[By, Tensor], Tensor],
 ) -> ComputeDAG | None:
-    """The program with its correlations as chosen; None where none is."""
-    found: dict[int, Filtering] = {}
+    """The program with its correlations as chosen; None where none is.
+
+    Args:
+        dag: the program.
+        choose: how to compute a correlation; None: as it is.
+        make: the results of a correlation of the data.
+    """
+    found: dict[int, By] = {}
     for op in dag.stages:
         match = correlation(op)
         filtering = None if match is None else choose(match)
@@ -122,15 +133,19 @@ def _with_filters(
 
     def replacement(op: Compute, current: Callable[[Tensor], Tensor]) -> Tensor | None:
         filtering = found.get(id(op))
-        return None if filtering is None else filtered(filtering, current(filtering.match.data))
+        return None if filtering is None else make(filtering, current(filtering.match.data))
 
     return rebuild(dag, replacement)
 
 
 def filtered(by: Filtering, data: Tensor) -> Tensor:
     """The results of the correlation of ``data`` [N, *spatial, C]."""
+    return results_of(by, _products(by, _transformed(by, data)))
+
+
+def results_of(by: Filtering, products: Tensor) -> Tensor:
+    """``A^T`` of the products of every tile, under the correlation's name."""
     op = by.match.op
-    products = _products(by, _transformed(by, data))
     sums = _columns(by, products) if len(by.dims) > 1 else products
     last = by.dims[-1]
 
@@ -177,7 +192,7 @@ def _transformed(by: Filtering, data: Tensor) -> Tensor:
         def line(i: Axis, n: Axis, *rest: Axis) -> Expr:
             *places, c = rest
             elements = (_moved(by, places, last, b) for b in range(by.reads(last)))
-            terms = [_element(by, data, n, here, c) for here in elements]
+            terms = [element_of(by, data, n, here, c) for here in elements]
             return chosen(i, by.combined(last, terms))
 
         return compute(whole, line, f"{name}.tiles")
@@ -211,14 +226,14 @@ def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
     def row(n: Axis, *rest: Axis) -> Expr:
         *places, i, c = rest
         elements = (_moved(by, places, first, a) for a in range(by.reads(first)))
-        terms = [_element(by, data, n, here, c) for here in elements]
+        terms = [element_of(by, data, n, here, c) for here in elements]
         return chosen(i, by.combined(first, terms))
 
     whole = (data.shape[0], *walked, by.size(first), data.shape[-1])
     return compute(whole, row, f"{by.match.op.name}.rows")
 
 
-def _element(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
+def element_of(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
     """Of the data, at coordinates from the first padded one, or from the first of a residue."""
     here = [places[by.place(dim)] for dim in range(len(by.match.places))]
     for dim in by.dims:
@@ -245,7 +260,7 @@ def _products(by: Filtering, tiles: Tensor) -> Tensor:
     """Of every tile with every filter, summed over the channels and the taps of dimensions that
     are not transformed: [i, j, N, *spatial with R and S for H and W, O].
     """
-    match, count, weight = by.match, len(by.dims), _filters(by)
+    match, count, weight = by.match, len(by.dims), transformed_filters(by)
     k = reduce_axis(tiles.shape[-1], match.op.reduce_axes[-1].name)
     named = {d: axis for d in by.plain if (axis := match.taps[d]) is not None}
     taps = {d: reduce_axis(axis.extent, axis.name) for d, axis in named.items()}
@@ -291,7 +306,7 @@ def _columns(by: Filtering, products: Tensor) -> Tensor:
     return compute(shape, element, f"{by.match.op.name}.columns")
 
 
-def _filters(by: Filtering) -> Tensor:
+def transformed_filters(by: Filtering) -> Tensor:
     """The transformed filters of every channel, computed ahead: [taps or points, C, O]."""
     op = by.match.weight.op
     assert isinstance(op, Placeholder)
