@@ -88,7 +88,9 @@ def _joined(memory: Memory, kind: str, width: int, parts: list[_Part]) -> str:
         order = [*(f"i32 {places[lane]}" for lane in sorted(places))]
         order += ["i32 poison"] * (width - len(order))
         first, second = pair[0][0], pair[1][0] if len(pair) > 1 else "poison"
-        text = f"shufflevector {kind} {first}, {kind} {second}, <{width} x i32> <{', '.join(order)}>"
+        text = (
+            f"shufflevector {kind} {first}, {kind} {second}, <{width} x i32> <{', '.join(order)}>"
+        )
         name = memory.writer.emit_free(text)
         found.append((name, {lane: n for n, lane in enumerate(sorted(places))}))
     return found[0][0] if len(found) == 1 else _joined(memory, kind, width, found)

@@ -85,7 +85,9 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
         return None
     (n, *between, last), c = op.axes, _only_axis(weight.forms[-2])
     ends = _only_axis(data.forms[0]) is n and _only_axis(data.forms[-1]) is c
-    if not ends or c is None or _only_axis(weight.forms[-1]) is not last:
+    channels = 1 if c is None else c.extent
+    single = weight.tensor.shape[-2] == data.tensor.shape[-1] == 1  # no axis walks them
+    if not ends or (c is None and not single) or _only_axis(weight.forms[-1]) is not last:
         return None
     sides = zip(data.forms[1:-1], weight.forms[:-2], weight.tensor.shape, strict=False)
     dims = [_dimension(between, moves, turns, extent) for moves, turns, extent in sides]
@@ -96,7 +98,7 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
     reduced = {id(axis) for axis in (c, *(dim.tap for dim in found)) if axis is not None}
     if len(used) != len(between) or reduced != {id(axis) for axis in op.reduce_axes}:
         return None
-    if weight.tensor.shape[-2:] != (c.extent, last.extent):
+    if weight.tensor.shape[-2:] != (channels, last.extent):
         return None
     return Correlation(
         op,

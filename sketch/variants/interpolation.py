@@ -30,7 +30,7 @@ F2_3: Final[tuple[Point, ...]] = ((0, 1), (1, 1), (-1, 1), (-1, 0))
 SIX_POINTS: Final[tuple[Point, ...]] = ((0, 1), (2, 3), (-2, 3), (3, 2), (-3, 2), (-1, 0))
 THREE_POINTS: Final[tuple[Point, ...]] = ((0, 1), (1, 1), (-1, 0))
 FIVE_POINTS: Final[tuple[Point, ...]] = ((0, 1), (1, 1), (-1, 1), (2, 1), (-1, 0))
-# The ones of least error for windows of four taps, of two pairs and a single one with small numbers.
+# Of two pairs and a single point of small numbers those of the least error for four taps.
 SEVEN_POINTS: Final[tuple[Point, ...]] = (
     *((0, 1), (1, 2), (-1, 2)),
     *((1, 1), (-1, 1), (-2, 1), (-1, 0)),
