@@ -39,8 +39,8 @@ class Resumed:
         memory: what the log says.
         results: of its candidates, as they would be now.
         best_s: best time, in seconds.
-        history: how the search came to it; empty where that was on a machine that was slower than
-            now: what others disturbed says little about what there is to find.
+        history: how the search came to it; empty where that says little about what there is to
+            find: on a machine that was slower than now, or without a variant that there is now.
         leaders, again: candidates that were timed again, and their results, where these say that
             the machine has changed.
         slowdown: how many times as long they take now.
@@ -78,7 +78,7 @@ def resumed(
     memories = [
         recall(task, held_to(records, task, options.accuracy), cache_state) for task in tasks
     ]
-    found = [_as_known(memory) for memory in memories]
+    found = [_as_known(memory, task) for memory, task in zip(memories, tasks, strict=True)]
     limit_s = options.retiming_share * (options.budget_s or math.inf)
     trials = sum(len(memory.results) for memory in memories)
     if runner.trials_in_flight or (options.trials is not None and trials >= options.trials):
@@ -106,8 +106,11 @@ def changes(found: Sequence[Resumed]) -> str:
     )
 
 
-def _as_known(memory: TaskHistory) -> Resumed:
-    return Resumed(memory, memory.results, memory.best_s, history_of(memory.results))
+def _as_known(memory: TaskHistory, task: TaskSpec) -> Resumed:
+    tried = {candidate.sketch.variant for candidate in memory.candidates}
+    complete = tried.issuperset(variant.name for variant in task.variants)
+    history = history_of(memory.results) if complete else ()
+    return Resumed(memory, memory.results, memory.best_s, history)
 
 
 def _as_now(known: Resumed, task: MeasuredTask, runner: Runner, least: float) -> Resumed:
@@ -129,7 +132,7 @@ def _as_now(known: Resumed, task: MeasuredTask, runner: Runner, least: float) ->
         known,
         results=results,
         best_s=min(now.median for _, now in pairs),
-        history=history_of(results) if slowdown > 1.0 else (),
+        history=history_of(results) if slowdown > 1.0 and known.history else (),
         leaders=leaders,
         again=again,
         slowdown=slowdown,

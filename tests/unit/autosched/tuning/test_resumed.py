@@ -137,3 +137,17 @@ def test_time_for_it_is_limited(tmp_path: Path) -> None:
     found = resumed(tasks(), records, None, machine, options, lambda: next(clock))
     assert machine.again == 1
     assert sorted(known.slowdown for known in found) == pytest.approx([1.0, 2.0])
+
+
+def test_a_task_with_a_new_variant_is_not_exhausted(tmp_path: Path) -> None:
+    """As after an update: nobody knows how much faster an algorithm is that the log lacks."""
+    newer = get("C2D").task(1, 8, 8, 16, 16, 3, 1, 1)
+    older = newer.reference_only()
+    log = RecordLog(tmp_path / "log.jsonl")
+    options = TuneOptions(trials=48, search=SEARCH)
+    run_job(TuneJob([older], options=options, log=log, runner=Machine()))
+    records = log.read().records
+    for task, exhausted in ((older, True), (newer, False)):
+        (found,) = resumed([task], records, None, Machine(), options, lambda: 0.0)
+        assert len(found.results) == 48 and found.best_s < float("inf")
+        assert bool(found.history) == exhausted
