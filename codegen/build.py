@@ -5,6 +5,7 @@ from __future__ import annotations
 from codegen.kernel import SYMBOL, Kernel, argument_of
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
+from codegen.passes.claim_outputs import claim_outputs
 from codegen.passes.clip import clip
 from codegen.passes.fetch_rows import fetch_rows
 from codegen.passes.fuse import fuse
@@ -51,7 +52,9 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     nest = clip(nest if on_units else skip(roll_copies(nest, target)))
     nest = fuse(join_branches(simplify(specialize(nest, target))), target)
     nest = fetch_rows(nest, target)
-    return tile_operands(joined_rows(nest, target), target) if on_units else nest
+    if on_units:
+        return tile_operands(joined_rows(nest, target), target)
+    return claim_outputs(nest, target)
 
 
 def emit(nest: LoopNest, target: Target, symbol: str) -> ModuleText:

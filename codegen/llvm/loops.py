@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from codegen.llvm.carried import Carried
+from codegen.llvm.claims import emit_claim
 from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
 from codegen.llvm.registers import register_cells, written_buffers
@@ -277,8 +278,13 @@ class Loops:
             stride,
             known,
             written_buffers(loop.body),
-            lambda: self.emit(loop.body),
+            lambda: self._trip(loop),
         )
+
+    def _trip(self, loop: Loop) -> None:
+        if loop.claim is not None:
+            emit_claim(loop.claim, self.evaluator.memory, self.flow)
+        self.emit(loop.body)
 
     def _scaled(self, ref: str, stride: int) -> str:
         if not ref.startswith("%"):

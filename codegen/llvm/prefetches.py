@@ -82,15 +82,19 @@ class Prefetches:
             moved = memory.cached(("turn", base, start), moved)
             self.line(Address(moved, offset, 0, None), 0)
 
-    def line(self, address: Address, distance: int, hint: int = 2) -> None:
-        """Fetch the line ``distance`` bytes behind an address, for reading.
+    def line(self, address: Address, distance: int, hint: int = 2, write: bool = False) -> None:
+        """Fetch the line ``distance`` bytes behind an address.
 
-        ``hint``: LLVM's locality: 3 for the first cache, 2 for the second.
+        Args:
+            address: of any lane.
+            distance: bytes.
+            hint: LLVM's locality: 3 for the first cache, 2 for the second.
+            write: take it from other cores, too.
         """
         memory = self._memory
         memory.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
         ahead = memory.pointer(address._replace(const=address.const + distance, offsets=None))
-        how = f"i32 0, i32 {hint}, i32 1"
+        how = f"i32 {int(write)}, i32 {hint}, i32 1"
         memory.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, {how})")
         self._since_barrier = True
 

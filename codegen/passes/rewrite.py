@@ -194,6 +194,7 @@ def with_body(loop: Loop, body: Nodes) -> Loop:
         loop.clip,
         loop.together,
         loop.fetch,
+        loop.claim,
     )
 
 

@@ -237,6 +237,26 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """Lines that will be written, fetched by the trips of loops, the turns, a part by each.
+
+    Attributes:
+        buffer: that they are of.
+        start: flat element offset of the first one, over variables of loops around the turns.
+        trips: extents of the loops that will write them, outermost first, and the elements that a
+            trip moves by.
+        lines: elements from the start of a trip to each of its lines.
+        turns: variables, extents and strides of the loops that fetch them, outermost first.
+    """
+
+    buffer: Buffer
+    start: Affine
+    trips: tuple[tuple[int, int], ...]
+    lines: tuple[int, ...]
+    turns: tuple[tuple[LoopVar, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Loop:
     """``for var in 0, stride, 2*stride, ... (extent trips)``.
 
@@ -245,7 +265,8 @@ class Loop:
     axis (``i_0 + i_1 < M``: tiles that start beyond it are skipped); passes of codegen clip more.
     ``together``: of blocks, so many trips start before loops of blocks inside this one go on.
     ``fetch``: with every vector that is read of these buffers inside the loop, the one so many
-    elements further on is fetched into the first cache; made by passes of codegen.
+    elements further on is fetched into the first cache; ``claim``: what each trip fetches of an
+    output; both are made by passes of codegen.
     """
 
     var: LoopVar
@@ -257,6 +278,7 @@ class Loop:
     clip: tuple[Predicate, ...] = ()
     together: Num = 1
     fetch: tuple[tuple[Buffer, int], ...] = ()
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -93,7 +93,9 @@ def _loop(loop: Loop) -> str:
     clip = " clip " + " and ".join(map(_predicate, loop.clip)) if loop.clip else ""
     together = f" {loop.together} together" if int(loop.together) > 1 else ""
     fetch = "".join(f" fetch {buffer.name} + {ahead}" for buffer, ahead in loop.fetch)
-    return f"{loop.kind.value} {loop.var.name} in 0..{end}{step}{together}{reduce}{clip}{fetch}"
+    claim = "" if loop.claim is None else f" claim {loop.claim.buffer.name}"
+    notes = f"{step}{together}{reduce}{clip}{fetch}{claim}"
+    return f"{loop.kind.value} {loop.var.name} in 0..{end}{notes}"
 
 
 def _store(store: Store) -> str:
