@@ -8,14 +8,12 @@ ends with the last one's, so it is all in the array that these are in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from codegen.llvm.addresses import Address, Guard
 from codegen.llvm.values import MEMORY_TYPES, mask_literal, vector_type
+from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import size_of
-
-if TYPE_CHECKING:
-    from codegen.llvm.memory import Memory
 
 _LEAST_BYTES: Final = 4  # narrower elements are shuffled by more than one instruction
 
@@ -23,8 +21,16 @@ _LEAST_BYTES: Final = 4  # narrower elements are shuffled by more than one instr
 _Part = tuple[str, dict[int, int]]
 
 
+class Words(Protocol):
+    """What strided loads need of a function's memory accesses."""
+
+    writer: Writer
+
+    def load_words(self, dtype: str, width: int, address: Address, guard: Guard) -> str: ...
+
+
 def strided_load(
-    memory: Memory, dtype: str, width: int, address: Address, guard: Guard
+    memory: Words, dtype: str, width: int, address: Address, guard: Guard
 ) -> str | None:
     """The lanes of ``address``, zeros where the guard's mask is false; None: a gather is better.
 
@@ -72,7 +78,7 @@ def _first_lanes(mask: str | None, width: int) -> int:
     return count if mask == mask_literal(tuple(n < count for n in range(width))) else 0
 
 
-def _joined(memory: Memory, kind: str, width: int, parts: list[_Part]) -> str:
+def _joined(memory: Words, kind: str, width: int, parts: list[_Part]) -> str:
     """The lanes of all parts in one register, two parts at a time."""
     pairs = [parts[n : n + 2] for n in range(0, len(parts), 2)]
     found: list[_Part] = []

@@ -34,9 +34,9 @@ from sketch.nest.loopnest import (
 from sketch.nest.walk import stores
 from sketch.target.target import Target
 
-# Fewer lines than a store buffer holds are written while the next block is computed.
-_LEAST_LINES: Final = 64
-_MOST_LINES_A_TURN: Final = 64
+# A block that writes a smaller part of the first cache is written while the next one is computed.
+_PARTS: Final = 8
+_MOST_LINES: Final = 64  # that one trip of the loops that write them makes
 
 
 def claim_outputs(nest: LoopNest, target: Target) -> LoopNest:
@@ -93,7 +93,8 @@ class _Claims:
         inside = {loop.var for loop in loops}
         lines = _lines(form, [x for x in loops if x.kind is not LoopKind.SERIAL], size, self.target)
         trips = [(int(x.extent), form.coefficient(x.var) * int(x.stride)) for x in walked]
-        if quasi or not lines or prod(count for count, _ in trips) * len(lines) < _LEAST_LINES:
+        written = prod(count for count, _ in trips) * len(lines) * self.target.cache_line_bytes
+        if quasi or not lines or written < self.target.l1_bytes // _PARTS:
             return None
         start = Affine(tuple(t for t in form.terms if t[0] not in inside), form.const)
         return Claim(target, start, tuple(trips), lines)
@@ -106,7 +107,7 @@ def _lines(form: Affine, loops: Sequence[Loop], line_size: int, target: Target) 
         [form.coefficient(x.var) * int(x.stride) * n for n in range(int(x.extent))] for x in loops
     ]
     places = {sum(found) // step * step for found in product(*ranges)}
-    return tuple(sorted(places)) if len(places) <= _MOST_LINES_A_TURN else ()
+    return tuple(sorted(places)) if len(places) <= _MOST_LINES else ()
 
 
 def _adds(node: Node) -> bool:

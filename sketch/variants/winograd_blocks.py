@@ -234,7 +234,15 @@ def _rows(by: Filtering, data: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def element_of(by: Filtering, data: Tensor, n: Expr, places: Sequence[Expr], c: Expr) -> Expr:
-    """Of the data, at coordinates from the first padded one, or from the first of a residue."""
+    """Of the data, or zero outside of them.
+
+    Args:
+        by: how a correlation is computed.
+        data: [N, *spatial, C].
+        n: of the batch.
+        places: coordinates from the first padded element, or from the first of a residue.
+        c: the channel.
+    """
     here = [places[by.place(dim)] for dim in range(len(by.match.places))]
     for dim in by.dims:
         residue = by.residue(dim)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,9 @@ from sketch.variants.winograd_blocks import (
     with_filters,
 )
 
-_DIMENSIONS = 2
+_DIMENSIONS: Final = 2
+# Operations that the transform of a result takes, about: few channels do not hide it.
+_TRANSFORM: Final = 12
 
 
 def winograd_phases_six(dag: ComputeDAG) -> ComputeDAG | None:
@@ -89,8 +92,10 @@ class Phases(Filtering):
         simple = all(index.phase is None for index in match.kernel) and max(match.spacings) == 1
         channels, filters = match.data.shape[-1], match.op.shape[-1]
         single = {match.op.output_dtypes[0], match.data.dtype, match.weight.dtype} == {"float32"}
-        taps = prod(self.taps[d] for d in dims)
-        fewer = self.stride**_DIMENSIONS * self.products < taps * prod(match.op.shape[:-1])
+        results = prod(match.op.shape[:-1])
+        direct = prod(self.taps[d] for d in dims) * channels * results
+        phases = self.stride**_DIMENSIONS * self.products * channels + _TRANSFORM * results
+        fewer = phases < direct
         return simple and single and fewer and channels < LEAST_CHANNELS <= filters
 
     def filters_of(self, dim: int) -> NDArray[np.float64]:

@@ -140,7 +140,7 @@ def test_time_for_it_is_limited(tmp_path: Path) -> None:
 
 
 def test_a_task_with_a_new_variant_is_not_exhausted(tmp_path: Path) -> None:
-    """As after an update: nobody knows how much faster an algorithm is that the log lacks."""
+    """As after an update: how much faster an algorithm is that the log lacks is not known."""
     newer = get("C2D").task(1, 8, 8, 16, 16, 3, 1, 1)
     older = newer.reference_only()
     log = RecordLog(tmp_path / "log.jsonl")
