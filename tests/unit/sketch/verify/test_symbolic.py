@@ -13,7 +13,7 @@ from sketch.lang.functions import exp, maximum
 from sketch.lang.reducers import max as largest
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.operators.conv import conv, grouped_conv
-from sketch.variants import filtering, strassen, winograd, winograd_blocks
+from sketch.variants import filtering, strassen, winograd, winograd_blocks, winograd_phases
 from sketch.variants.implicit_gemm import implicit_gemm
 from sketch.variants.joined_columns import joined_columns
 from sketch.variants.joined_groups import joined_groups
@@ -39,8 +39,8 @@ def groups(count: int, channels: int) -> ComputeDAG:
 @pytest.fixture
 def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Variants are made where they would not pay."""
-    for module in (winograd, filtering):
-        monkeypatch.setattr(module, "_LEAST_CHANNELS", 1)
+    monkeypatch.setattr(winograd, "_LEAST_CHANNELS", 1)
+    monkeypatch.setattr(filtering, "LEAST_CHANNELS", 1)
     monkeypatch.setattr(winograd, "_LEAST_TERMS", 1)
     for name in ("_LEAST_TERMS", "_LEAST_COLUMNS", "_LEAST_ROWS"):
         monkeypatch.setattr(strassen, name, 1)
@@ -74,6 +74,31 @@ def few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_variants_are_the_direct_convolution(
     derive: Callable[[ComputeDAG], ComputeDAG | None], dag: ComputeDAG, few_channels: None
 ) -> None:
+    variant = derive(dag)
+    assert variant is not None and variant.key != dag.key
+    assert first_difference(dag, variant) is None
+
+
+@pytest.mark.parametrize(
+    ("derive", "size", "taps"),
+    [
+        (winograd_phases.winograd_phases_six, (9, 10), (5, 5)),
+        pytest.param(
+            *(winograd_phases.winograd_phases_seven, (11, 9), (7, 6)), marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_phases_are_the_direct_convolution(
+    derive: Callable[[ComputeDAG], ComputeDAG | None],
+    size: tuple[int, ...],
+    taps: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(winograd_phases, "LEAST_CHANNELS", 2)
+    monkeypatch.setattr(winograd_phases, "_TRANSFORM", 0)
+    data = placeholder((1, *size, 1), name="x")
+    weight = placeholder((*taps, 1, 2), name="w", constant=True)
+    dag = ComputeDAG([conv(data, weight, 2, 1, name="y")])
     variant = derive(dag)
     assert variant is not None and variant.key != dag.key
     assert first_difference(dag, variant) is None
