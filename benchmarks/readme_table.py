@@ -250,9 +250,10 @@ def main() -> None:
     for file, content in ((README, generate(RESULTS)), (PAGE, generate_page(RESULTS))):
         old = file.read_text()
         new = replaced(old, content)
-        if arguments.check and new != old:
+        if not arguments.check:
+            file.write_text(new)
+        elif new != old:
             sys.exit(f"{file.name} is out of date: run python -m benchmarks.readme_table")
-        file.write_text(new)
 
 
 if __name__ == "__main__":
