@@ -204,9 +204,9 @@ def compile(
             with, at a hundred cycles or more for each.  GPUs keep them without that cost.
         accuracy: which other algorithms than those the network is written in may be used:
             ``"as written"``: none; ``"default"``: those whose errors are at most 1e-5 of the
-            largest output of their task, or four times the errors of the task as it is written;
-            ``"close"``: these, and so few that all of them together add at most 1e-5 to the
-            network's largest output; ``"fast"``: 1e-4.
+            largest output of their task, or four times the errors of the task as it is written,
+            and so few that all of them together add at most 5e-5 to the network's largest output;
+            ``"close"``: the same, 1e-5 to the network's; ``"fast"``: 1e-4 of a task's.
         precision: ``"bf16"``, ``"fp16"`` or, on GPUs, ``"tf32"``: convolutions and products with
             constants multiply such numbers; ``"int8-dynamic"``: bytes, quantised during the run.
             A warning says what that does to outputs; ``PrecisionOptions`` adds inputs and a bound.

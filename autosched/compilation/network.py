@@ -90,7 +90,8 @@ def extract_checked(network: Network, target: Target) -> Extraction:
     become so.
     """
     check_no_nan(network.graph.constants)
-    extraction = extract(network, sketch_backend(target).chains)
+    chains = sketch_backend(target).chains
+    extraction = extract(network, chains, target.l2_bytes * target.threads if chains else None)
     check_no_nan(extraction.constants)  # folding may divide by zero
     return extraction
 

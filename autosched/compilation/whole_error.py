@@ -7,13 +7,13 @@ are independent, so their squares add up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot, inf
 from typing import TYPE_CHECKING, Final
 
 from autosched.compilation.scheduled import expected_seconds
-from autosched.runtime.amplification import amplifications
+from autosched.runtime.amplification import amplifications, moved_together
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.random_arrays import random_arrays
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Of two times that differ by less, none is the shorter.
 _LEAST_SECONDS: Final = 1e-9
+# Two runs tell the errors of all steps together this well; one more for each step tells them apart.
+_WELL_WITHIN: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,8 @@ def held(
     """
     if limit == inf:
         return None
-    errors = {item.task.key: _error(item) for item in items}
-    gains = _amplifications(contents, {key for key, error in errors.items() if error > 0})
+    errors = {item.task.key: error for item in items if (error := _error(item)) > 0}
+    gains = _amplifications(contents, errors, limit)
     if hypot(*(gain * errors[key] for key, gain in gains.items())) <= limit:
         return None
     choices = {
@@ -130,22 +132,30 @@ def _error(item: Scheduled) -> float:
     return next(iter(item.known_errors), 0.0)
 
 
-def _amplifications(contents: Contents, keys: Set[str]) -> dict[str, float]:
-    """By key of a task: how errors of all of its steps together move the outputs."""
+def _amplifications(
+    contents: Contents, errors: Mapping[str, float], limit: float
+) -> dict[str, float]:
+    """By key of a task: how errors of all of its steps together move the outputs; of none where
+    ``errors`` of all tasks together, by their keys, stay well within ``limit``.
+    """
     program, constants, objects, payloads = contents
     runtime = runtime_of(program.target)
     runs = runtime.in_process and runtime.code.missing(program.target) is None
-    numbers = [n for n, step in enumerate(program.steps) if step.info.task in keys]
-    if not numbers or not runs or program.loops or program.host_steps:
+    keys = {n: key for n, step in enumerate(program.steps) if (key := step.info.task) in errors}
+    if not keys or not runs or program.loops or program.host_steps:
         return {}
     loaded = runtime.load(program, constants, objects, payloads)
     assert isinstance(loaded, CpuProgram)
     inputs = random_arrays(program.inputs)
+    own = {number: errors[key] for number, key in keys.items()}
     with loaded.lease() as team:
         address = 0 if team is None else team.address
-        found = amplifications(program, loaded.take(), inputs, numbers, address)
+        executor = loaded.take()
+        if moved_together(program, executor, inputs, own, address) <= _WELL_WITHIN * limit:
+            return {}
+        found = amplifications(program, executor, inputs, own, address)
     gains: dict[str, float] = {}
     for number, gain in found.items():
-        key = program.steps[number].info.task
+        key = keys[number]
         gains[key] = hypot(gains.get(key, 0.0), gain)
     return gains

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from autosched.graph.convolution_pairs import pair_convolutions
 from autosched.graph.fusion import FusedGroup, fuse
 from autosched.graph.host_call import CallKey, HostCall, call_key, host_calls
 from autosched.graph.ir import Array, Graph, Network, Node, Value
@@ -81,17 +82,23 @@ class Extraction:
         return self.graph.outputs
 
 
-def extract(model: Network | Graph, chains: bool = False) -> Extraction:
+def extract(
+    model: Network | Graph, chains: bool = False, cache_bytes: int | None = None
+) -> Extraction:
     """Optimise, fuse and lower a model; subgraphs of one structural key share one program object.
 
     Programs of one key may name their placeholders differently (operands commuted); a subgraph's
     values are bound to the shared program's placeholders by their canonical order.
 
-    ``chains``: products whose rows weigh those of another one share its kernel.
+    Args:
+        model: in any layout.
+        chains: products whose rows weigh those of another one share its kernel.
+        cache_bytes: pointwise and depthwise convolutions with more between them than such caches
+            keep share a kernel; None: none do.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
     graph = optimize_narrow(with_reduced(optimize(network.graph), network.reduced))
-    return _extract(graph, _Programs(chains), {value.name for value in graph.inputs})
+    return _extract(graph, _Programs(chains, cache_bytes), {value.name for value in graph.inputs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +107,13 @@ class _Programs:
 
     Attributes:
         chains: see ``extract``.
+        cache_bytes: see ``extract``.
         by_key: the distinct programs.
         numbers: how many kernels and loops have each name.
     """
 
     chains: bool
+    cache_bytes: int | None
     by_key: dict[str, ComputeDAG] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
 
@@ -119,6 +128,8 @@ def _extract(graph: Graph, programs: _Programs, given: Collection[str] = ()) -> 
     groups = fuse(graph)
     if programs.chains:
         groups = chain_products(graph, groups)
+    if programs.cache_bytes is not None:
+        groups = pair_convolutions(graph, groups, programs.cache_bytes)
     parts = parts_of(graph, {g.root.output for g in groups if len(g.nodes) == 1}, given)
     read_in_place = parts.keys() - parts_of(graph).keys()
     views = _views(graph, parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import hypot
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,8 @@ Outputs = tuple[NDArray[Any], ...]
 # Of the values of a step, relative to their root mean square: far above the roundings of those that
 # follow, and small enough that twice as much moves the outputs twice as far.
 _DEVIATION: Final = 1e-3
+# The largest of many at a time, which add up: ten times less.
+_ALL_DEVIATIONS: Final = 1e-4
 # The last argument of a kernel on a CPU is its workspace.
 _OUTPUT: Final = -2
 
@@ -41,10 +44,7 @@ def amplifications(
         team: address of the threads that help.
     """
     rng = np.random.default_rng(0)
-    executor.bind(inputs)
-    executor.run(team)
-    exact = tuple(array.copy() for array in executor.outputs())
-    executor.arena[...] = 0  # what a step writes shows as a change
+    exact = _exact(executor, inputs, team)
     found: dict[int, float] = {}
     done = 0
     for number in sorted(steps):
@@ -56,13 +56,61 @@ def amplifications(
         before = values.copy()
         executor.run_steps(number, number + 1, team)
         kept = executor.arena.copy()
-        _disturb(values, before, rng)
+        _disturb(values, before, _DEVIATION, rng)
         executor.run_steps(number + 1, len(program.steps), team)
         found[number] = _moved(executor.outputs(), exact) / _DEVIATION
         executor.arena[...] = kept
         done = number + 1
     executor.results()
     return found
+
+
+def moved_together(
+    program: ExecutionPlan,
+    executor: Executor,
+    inputs: Mapping[str, NDArray[Any]],
+    errors: Mapping[int, float],
+    team: int = 0,
+) -> float:
+    """The largest change of an output, relative to its largest element, that errors of all these
+    steps make together: what ``amplifications`` finds step by step, from two runs.
+
+    Args:
+        program: kernels on a CPU, without loops.
+        executor: of the program; nobody else uses it.
+        inputs: arrays by name.
+        errors: relative error of what a step writes, by its number; positive.
+        team: address of the threads that help.
+    """
+    rng = np.random.default_rng(0)
+    exact = _exact(executor, inputs, team)
+    scale = _ALL_DEVIATIONS / max(errors.values())
+    done, own = 0, 0.0
+    for number in sorted(errors):
+        values = _written(program.steps[number], executor.arena)
+        if values is None:
+            own = max(own, errors[number])
+            continue
+        executor.run_steps(done, number, team)
+        before = values.copy()
+        executor.run_steps(number, number + 1, team)
+        _disturb(values, before, errors[number] * scale, rng)
+        done = number + 1
+    executor.run_steps(done, len(program.steps), team)
+    moved = _moved(executor.outputs(), exact) / scale
+    executor.results()
+    return hypot(moved, own)
+
+
+def _exact(executor: Executor, inputs: Mapping[str, NDArray[Any]], team: int) -> Outputs:
+    """The outputs of an undisturbed run.  The arena is empty after it, so that what a step writes
+    shows as a change.
+    """
+    executor.bind(inputs)
+    executor.run(team)
+    exact = tuple(array.copy() for array in executor.outputs())
+    executor.arena[...] = 0
+    return exact
 
 
 def _written(step: Any, arena: NDArray[np.uint8]) -> NDArray[np.float32] | None:
@@ -75,13 +123,23 @@ def _written(step: Any, arena: NDArray[np.uint8]) -> NDArray[np.float32] | None:
 
 
 def _disturb(
-    values: NDArray[np.float32], before: NDArray[np.float32], rng: np.random.Generator
+    values: NDArray[np.float32],
+    before: NDArray[np.float32],
+    deviation: float,
+    rng: np.random.Generator,
 ) -> None:
-    """Add noise to what differs from ``before``, but for zeros: a ReLU would make them again."""
+    """Add noise to what differs from ``before``, but for zeros: a ReLU would make them again.
+
+    Args:
+        values: what a step has written; changed in place.
+        before: what was there.
+        deviation: of the noise, relative to the values' root mean square.
+        rng: where it comes from.
+    """
     new = (values.view(np.uint32) != before.view(np.uint32)) & (values != 0) & np.isfinite(values)
     mean_square = np.mean(np.square(values, dtype=np.float64), where=new) if new.any() else 0.0
     noise = rng.standard_normal(len(values), np.float32)
-    noise *= np.float32(_DEVIATION * np.sqrt(mean_square))
+    noise *= np.float32(deviation * np.sqrt(mean_square))
     np.add(values, noise, out=values, where=new)
 
 

@@ -161,8 +161,8 @@ class TuneOptions:
         accuracy: which other algorithms than those that the tasks are written in are searched, too:
             none ("as written": rounding and the spread of infinities and NaN stay), those whose
             errors are at most 1e-5 of the largest output, or four times those of the task as it is
-            written ("default"), or 1e-4 ("fast").  With "close" as with "default", and the network
-            that is compiled holds to a budget of its own, see ``autosched.compile``.
+            written ("default"), or 1e-4 ("fast").  "close" is "default" here; they differ in what
+            a network may have of them, see ``autosched.compile``.
     """
 
     trials: int | None = None

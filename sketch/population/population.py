@@ -224,10 +224,9 @@ def mix_nests(population: Population, rng: np.random.Generator) -> Population:
 
 def _feasible_tiles(sketch: Sketch, root: StageId, members: Sequence[int]) -> Ints:
     names = [d.id for d in sketch.decisions]
-    table = _tile_table(sketch, members)
-    if len(table) > _MAX_TILES:
-        chosen = np.random.default_rng(0).choice(len(table), _MAX_TILES, replace=False)
-        table = table[np.sort(chosen)]
+    rng = np.random.default_rng(0)
+    table = _tile_table(sketch, members, rng)
+    table = table[_some(len(table), _MAX_TILES, rng)]
     rows = np.ones((len(table), len(names)), dtype=np.int64)
     rows[:, list(members)] = table
     fitting = (clamp(sketch, rows) == rows).all(axis=1)
@@ -236,9 +235,15 @@ def _feasible_tiles(sketch: Sketch, root: StageId, members: Sequence[int]) -> In
     return table[fits] if fits.any() else table[:1]
 
 
-def _tile_table(sketch: Sketch, members: Sequence[int]) -> Ints:
-    """All combinations of the decisions ``members``, but for those whose copies of a stage alone
-    need more registers than there are.
+def _some(count: int, most: int, rng: np.random.Generator) -> Ints | slice:
+    """Which of ``count`` rows to keep, so that they are at most ``most``."""
+    return np.sort(rng.choice(count, most, replace=False)) if count > most else slice(None)
+
+
+def _tile_table(sketch: Sketch, members: Sequence[int], rng: np.random.Generator) -> Ints:
+    """Combinations of the decisions ``members``, but for those whose copies of a stage alone need
+    more registers than there are; a random part of them where they are very many, as those of three
+    products in a nest are.
     """
     table = np.ones((1, 0), dtype=np.int64)
     copies: dict[StageId, Ints] = {}
@@ -253,7 +258,10 @@ def _tile_table(sketch: Sketch, members: Sequence[int]) -> Ints:
         stage = decision.stage
         copies[stage] = copies.get(stage, np.ones(len(table), np.int64)) * table[:, -1]
         keep = copies[stage] <= sketch.target.registers
-        table, copies = table[keep], {k: v[keep] for k, v in copies.items()}
+        kept = np.flatnonzero(keep)
+        # More than in the end, for few of those with all decisions fit the machine.
+        kept = kept[_some(len(kept), 16 * _MAX_TILES, rng)]
+        table, copies = table[kept], {k: v[kept] for k, v in copies.items()}
     return table
 
 

@@ -18,6 +18,7 @@ from sketch.rules.gpu_tiling import GpuTilingWithFusion
 from sketch.rules.gpu_transpose import TransposeInTiles
 from sketch.rules.gpu_units import TileOnWarps
 from sketch.rules.inline import InlineStage
+from sketch.rules.pairs import TileBesideProduct, TileForReduction
 from sketch.rules.products_in_lanes import ComputeProductsInLanes
 from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rows_together import ScheduleRowsTogether
@@ -53,9 +54,11 @@ CPU_SKETCHES: Final = SketchBackend(
     SIMD_CPU,
     (
         AddRfactor(),
+        TileForReduction(),
         ComputeInChain(),
         InlineStage(between_products=False),
         TileInChain(),
+        TileBesideProduct(),
         ScheduleInBlocks(),
         ComputeInBlocks(),
         ComputeLocation(),

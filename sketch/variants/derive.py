@@ -23,7 +23,11 @@ from sketch.variants.winograd_blocks import (
     winograd_strided_three,
     winograd_three,
 )
-from sketch.variants.winograd_phases import winograd_phases_seven, winograd_phases_six
+from sketch.variants.winograd_phases import (
+    winograd_phases_seven,
+    winograd_phases_six,
+    winograd_phases_six_by_seven,
+)
 from sketch.variants.zero_padded import zero_padded
 
 
@@ -60,6 +64,7 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd-3-strided", winograd_strided_three, _F2_GROWTH),
     Algorithm("winograd-5-strided", winograd_strided_five, _SIX_POINTS_GROWTH),
     Algorithm("winograd-6-phases", winograd_phases_six, _SIX_POINTS_GROWTH),
+    Algorithm("winograd-6x7-phases", winograd_phases_six_by_seven, _EIGHT_POINTS_GROWTH),
     Algorithm("winograd-7-phases", winograd_phases_seven, _EIGHT_POINTS_GROWTH),
     Algorithm("joined-groups", joined_groups, 1.0),
     Algorithm("joined-columns", joined_columns, _JOINED_GROWTH),

@@ -64,9 +64,18 @@ def winograd_phases_seven(dag: ComputeDAG) -> ComputeDAG | None:
     return _by_phases(dag, SEVEN_POINTS)
 
 
-def _by_phases(dag: ComputeDAG, points: tuple[Point, ...]) -> ComputeDAG | None:
+def winograd_phases_six_by_seven(dag: ComputeDAG) -> ComputeDAG | None:
+    """The same program with its strided correlations of few channels by six points over the rows,
+    and seven over the columns: half of the error of seven, for 14 % more products.
+    """
+    return _by_phases(dag, SIX_POINTS, SEVEN_POINTS)
+
+
+def _by_phases(
+    dag: ComputeDAG, points: tuple[Point, ...], columns: tuple[Point, ...] = ()
+) -> ComputeDAG | None:
     def choose(match: Correlation) -> Phases | None:
-        phases = Phases(match, points, match.strides[-1])
+        phases = Phases(match, points, match.strides[-1], columns=columns)
         return phases if phases.pays else None
 
     return with_filters(dag, choose, _filtered)
@@ -74,14 +83,22 @@ def _by_phases(dag: ComputeDAG, points: tuple[Point, ...]) -> ComputeDAG | None:
 
 @dataclass(frozen=True, slots=True)
 class Phases(Filtering):
-    """A strided correlation whose phases are summed like channels."""
+    """A strided correlation whose phases are summed like channels.
+
+    Attributes:
+        columns: points of the last dimension, at least as many as ``points``; empty: the same.
+    """
+
+    columns: tuple[Point, ...] = ()
 
     def _even(self, taps: int) -> bool:
         return True
 
     def matrices(self, dim: int) -> Transforms:
         """The transforms of one phase, with as many taps as the first one has."""
-        return transforms(self.points, -(-self.taps[dim] // self.stride))
+        last = dim == len(self.match.places) - 1
+        points = self.columns if last and self.columns else self.points
+        return transforms(points, -(-self.taps[dim] // self.stride))
 
     @property
     def pays(self) -> bool:

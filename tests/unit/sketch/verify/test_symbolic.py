@@ -83,6 +83,7 @@ def test_variants_are_the_direct_convolution(
     ("derive", "size", "taps"),
     [
         (winograd_phases.winograd_phases_six, (9, 10), (5, 5)),
+        (winograd_phases.winograd_phases_six_by_seven, (9, 11), (5, 4)),
         pytest.param(
             *(winograd_phases.winograd_phases_seven, (11, 9), (7, 6)), marks=pytest.mark.slow
         ),
