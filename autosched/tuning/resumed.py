@@ -125,7 +125,7 @@ def _as_now(known: Resumed, task: MeasuredTask, runner: Runner, least: float) ->
     ]
     ratios = [now.median / then.median for then, now in pairs if isinstance(then, Timing)]
     slowdown = median(ratios) if ratios else 1.0
-    if 1.0 / least < slowdown < least:
+    if not ratios or 1.0 / least < slowdown < least:
         return known
     results = tuple(scaled(result, slowdown) for result in known.results)
     return replace(

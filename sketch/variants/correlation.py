@@ -98,8 +98,8 @@ def _matched(op: Compute, data: Factor, weight: Factor) -> Correlation | None:
     reduced = {id(axis) for axis in (c, *(dim.tap for dim in found)) if axis is not None}
     if len(used) != len(between) or reduced != {id(axis) for axis in op.reduce_axes}:
         return None
-    if weight.tensor.shape[-2:] != (channels, last.extent):
-        return None
+    if weight.tensor.shape[-2:] != (channels, last.extent) or data.tensor.shape[-1] != channels:
+        return None  # of the data all channels are read
     return Correlation(
         op,
         data.tensor,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
@@ -70,9 +71,11 @@ class _ScaledSums(GraphRewriter):
             self.builder.copy(node, node.inputs)
             return
         self.changed = True
-        total = self._constant(found.offset, node.output)
+        # Constants that are left out may have had more dimensions than what they scale.
+        rank = len(self.graph.types[node.output].shape)
+        total = self._constant(np.full((1,) * rank, found.offset), node.output)
         for name, factor in reversed(tuple(found.factors.items())):
-            scaled = self._add("mul", name, self._constant(factor, node.output), node)
+            scaled = self._add("mul", name, self._constant(np.asarray(factor), node.output), node)
             total = self._add("add", scaled, total, node)
         self.builder.add(node.op, (total,), node.output, node.name, node.origins)
 
@@ -111,9 +114,9 @@ class _ScaledSums(GraphRewriter):
             return None
         return float(array.reshape(()))
 
-    def _constant(self, number: float, label: str) -> str:
+    def _constant(self, numbers: NDArray[np.float64], label: str) -> str:
         name = self.builder.unique(f"{label}.factor")
-        return self.builder.constant(name, np.asarray(number, np.float32))
+        return self.builder.constant(name, numbers.astype(np.float32))
 
     def _add(self, function: str, lhs: str, rhs: str, node: Node) -> str:
         name = self.builder.unique(f"{node.output}.{function}")

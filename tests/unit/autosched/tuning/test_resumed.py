@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autosched.measure.protocol import MeasuredTask
-from autosched.measure.result import MeasureResult, Timing, scaled
+from autosched.measure.result import Failure, MeasureResult, Timing, scaled
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
@@ -44,6 +44,15 @@ class Machine(SimulatedRunner):
         return super().remeasure(task, candidates, rounds)
 
 
+class Broken(Machine):
+    """Nothing that is timed again ends in time."""
+
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        return [Failure("timeout", "Timeout", "took too long") for _ in candidates]
+
+
 def tasks() -> list[Task]:
     return [get("GMM").task(1, 64, 64, 64), get("GMM").task(1, 32, 32, 32)]
 
@@ -70,6 +79,15 @@ def test_times_are_those_of_now(tmp_path: Path, slowdown: float) -> None:
     for seconds, wanted in zip(best_times(found), best_times(quiet), strict=True):
         assert seconds == pytest.approx(wanted, rel=0.25)
     assert any(f"2 tasks take {1 / slowdown:.2g}" in line for line in found.warnings)
+
+
+@pytest.mark.parametrize("slowdown", [1.0, 1.15])
+def test_leaders_that_all_fail_change_nothing(tmp_path: Path, slowdown: float) -> None:
+    log = RecordLog(tmp_path / "log.jsonl")
+    run(Machine(), log.path, 48)
+    options = TuneOptions(trials=64, slowdown=slowdown)
+    known = resumed(tasks(), log.read().records, None, Broken(), options, lambda: 0.0)
+    assert not any(item.leaders for item in known)
 
 
 @pytest.mark.parametrize("slowdown", [1.0, 1.1])

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
-from autosched.graph.ops.elementwise import BinaryOp
+from autosched.graph.ir import Value
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.optimize import PASSES, optimize
 from autosched.graph.passes.reciprocals import multiply_by_reciprocals
+from autosched.graph.passes.scaled_sums import fold_scaled_sums
 
 onnx = pytest.importorskip("onnx")
 
@@ -55,3 +58,21 @@ def test_sums_that_something_else_reads_and_steep_ones_stay() -> None:
     i, j = (0.25, 3, "uint8"), (0.5, 9, "uint8")
     assert _divisions(READ_TWICE, i=i, j=j, o=(2, 5, "uint8")) == QUANTISED + 1
     assert _divisions(SUM, i=i, j=j, o=(2**-14, 5, "uint8")) == QUANTISED + 1
+
+
+def test_constants_of_more_dimensions_than_the_data_give_the_result_its_rank() -> None:
+    builder = GraphBuilder("sums")
+    factors = [
+        builder.constant(name, np.full((1, 1), value, np.float32))
+        for name, value in (("c1", 0.3), ("c2", 0.71))
+    ]
+    scaled = []
+    for name, factor in zip("ab", factors, strict=True):
+        data = builder.add(CastOp("float32"), [builder.input(Value(name, (5,), "uint8"))])
+        scaled.append(builder.add(BinaryOp("mul"), [data, factor]))
+    total = builder.add(UnaryOp("round"), [builder.add(BinaryOp("add"), scaled)])
+    graph = builder.finish({"y": total})
+    inputs = {"a": np.arange(5, dtype=np.uint8), "b": np.arange(90, 95, dtype=np.uint8)}
+    short = fold_scaled_sums(graph)
+    assert short is not graph
+    np.testing.assert_array_equal(evaluate(short, inputs)["y"], evaluate(graph, inputs)["y"])
