@@ -104,7 +104,7 @@ class _IntegerProducts(GraphRewriter):
 
     def _quantise(self, node: Node, written: Quantisation) -> None:
         kept = self._unrounded(written)
-        if kept is not None:
+        if kept is not None and self.builder.types[kept].shape == self.shape(node.output):
             self.changed = True
             if written.dtype == "int8" and self.builder.types[kept].dtype == "uint8":
                 self._unsigned[node.output] = kept
@@ -170,7 +170,7 @@ class _IntegerProducts(GraphRewriter):
     def _checked(self, known: ScaledIntegers, node: Node) -> ScaledIntegers | None:
         """``known``, unless its parameters repeat the value."""
         same = self.builder.types[known.value].shape == self.shape(node.output)
-        return known if same else None
+        return known.without_dimensions() if same else None
 
     def _converted(self, name: str) -> ScaledIntegers | None:
         value = self._unsigned.get(name)

@@ -54,6 +54,14 @@ class ScaledIntegers:
         normal = ((np.abs(scale) >= tiny) & (np.abs(scale) <= _LARGEST)).all()
         return replace(self, scale=scale) if normal else None
 
+    def without_dimensions(self) -> ScaledIntegers:
+        """The same with single parameters as scalars: the value may come to have fewer dimensions
+        than these had.
+        """
+        zero = self.zero.reshape(()) if self.zero.size == 1 else self.zero
+        scale = self.scale.reshape(()) if self.scale.size == 1 else self.scale
+        return replace(self, zero=zero, scale=scale)
+
     def transposed(self, op: Transpose, value: str) -> ScaledIntegers:
         """Of the transposed ``value``."""
         rank = len(op.permutation)

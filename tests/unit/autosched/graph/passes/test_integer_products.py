@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
-from autosched.graph.ir import Graph
+from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.einsum import Einsum
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.narrow import NarrowMatMul
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.optimize import optimize
+from autosched.graph.passes.integer_products import integer_products
 
 onnx = pytest.importorskip("onnx")
 
@@ -320,3 +323,28 @@ def test_dequantised_results_and_integers_that_are_results() -> None:
     graph, found = _run(qdq_model(text, constants), _image(3, 8))
     assert _layers(graph) == [("uint8", "int8")]
     assert found.dtype == np.int8
+
+
+def test_an_average_has_the_rank_of_its_value_whatever_the_scale_has() -> None:
+    builder = GraphBuilder("average")
+    floats = builder.add(CastOp("float32"), [builder.input(Value("x", (2, 3, 4, 4), "uint8"))])
+    scale = builder.constant("scale", np.full((1, 1, 1, 1), 0.25, np.float32))
+    scaled = builder.add(BinaryOp("mul"), [floats, scale])
+    graph = builder.finish({"y": builder.add(ReduceOp("mean", (2, 3), False), [scaled])})
+    short = integer_products(graph)
+    inputs = {"x": np.arange(96, dtype=np.uint8).reshape(2, 3, 4, 4)}
+    assert short is not graph
+    np.testing.assert_array_equal(evaluate(short, inputs)["y"], evaluate(graph, inputs)["y"])
+
+
+def test_bytes_that_are_quantised_again_in_another_shape_stay_what_they_are() -> None:
+    builder = GraphBuilder("again")
+    value = builder.add(CastOp("float32"), [builder.input(Value("x", (4, 9), "uint8"))])
+    small = builder.constant("small", np.asarray(0.5, np.float32))
+    large = builder.constant("large", np.full((1, 1, 1), 0.5, np.float32))
+    value = builder.add(BinaryOp("mul"), [value, small])
+    value = builder.add(UnaryOp("round"), [builder.add(BinaryOp("div"), [value, large])])
+    graph = builder.finish({"y": builder.add(CastOp("uint8"), [value])})
+    inputs = {"x": np.arange(36, dtype=np.uint8).reshape(4, 9)}
+    found = evaluate(integer_products(graph), inputs)["y"]
+    np.testing.assert_array_equal(found, inputs["x"][None])
