@@ -53,8 +53,8 @@ class Timing:
         cache_state: what the caches held before each run.
         error: relative error against the oracle, ``max|y - ref| / max|ref|``; None: not checked.
         variant_errors: the same of the candidate's variant on normal data and on data with a large
-            mean, measured once for all of its candidates; empty: not measured, or the variant is
-            the task as it is written.
+            mean, measured once for all of its candidates; empty: not measured, as of the task as it
+            is written where no variant has large ones.
         build_s: seconds that compiling it took; None: unknown, or it was compiled before.
     """
 

@@ -19,7 +19,7 @@ from autosched.measure.options import MeasureOptions
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory
-from autosched.measure.variant_errors import of_variant, variant_errors
+from autosched.measure.variant_errors import SMALL, of_variant, variant_errors
 from sketch.errors import AutoschedError
 from sketch.lower.packing import preparations
 from sketch.schedule.sketch import Sketch
@@ -43,6 +43,7 @@ class TimingWorker:
         self._tasks: dict[str, TaskMemory] = {}
         self._slots: dict[int, Any] = {}
         self._variant_errors: dict[tuple[str, str], tuple[float, ...]] = {}  # by task and variant
+        self._written: dict[str, TimingRequest] = {}  # a right kernel of each task as it is written
 
     @property
     def methods(self) -> Mapping[str, Callable[..., Any]]:
@@ -139,17 +140,28 @@ class TimingWorker:
         return Timing(seconds, state, error)
 
     def _with_variant_errors(self, request: TimingRequest, result: MeasureResult) -> MeasureResult:
-        """The errors of the candidate's variant, measured when it is first found to be right."""
+        """The errors of the candidate's variant, measured when it is first found to be right; those
+        of the task as it is written when a variant's are so large that it matters.
+        """
         sketch = self._sketches[request.sketch]
-        if isinstance(result, Failure) or sketch.dag.key == request.task:
+        if isinstance(result, Failure):
             return result
-        key = (request.task, sketch.variant)
-        if key not in self._variant_errors and result.error is not None:
-            dag, kernel = self._tasks[request.task].dag, pickle.loads(request.kernel)
-            self._variant_errors[key] = variant_errors(
-                self._bench, dag, kernel, sketch, request.values, self._options.seed
-            )
+        task, key = request.task, (request.task, sketch.variant)
+        if result.error is not None:
+            if sketch.dag.key == task:
+                self._written.setdefault(task, request)
+            elif key not in self._variant_errors:
+                self._variant_errors[key] = self._errors_of(request)
+                written = self._written.get(task)
+                if written is not None and max(self._variant_errors[key], default=0.0) > SMALL:
+                    name = self._sketches[written.sketch].variant
+                    self._variant_errors.setdefault((task, name), self._errors_of(written))
         return replace(result, variant_errors=self._variant_errors.get(key, ()))
+
+    def _errors_of(self, request: TimingRequest) -> tuple[float, ...]:
+        dag, kernel = self._tasks[request.task].dag, pickle.loads(request.kernel)
+        sketch, seed = self._sketches[request.sketch], self._options.seed
+        return variant_errors(self._bench, dag, kernel, sketch, request.values, seed)
 
     @contextmanager
     def _loaded(self, request: TimingRequest) -> Iterator[Any]:

@@ -25,6 +25,8 @@ from sketch.variants import error_growth
 
 # Of arrays that are not constant, in standard deviations.
 MEANS: Final = (0.0, 16.0)
+SMALL: Final = 1e-5
+"""Errors that any task may have: beyond them those of the task as it is written count."""
 # Cheap beside a burst: a stage that is computed whole needs all of what it reads, so none is.
 _SAMPLING: Final = Sampling(32, per_face=1, per_tile=2, tiles=(8, 32), whole_below_flops=-1.0)
 # Numbers that are drawn of an array; a larger one repeats them.  A prime, as in checks of kernels.

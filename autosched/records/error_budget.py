@@ -91,25 +91,20 @@ class VariantErrors:
 
     def hold(self, variant: str, result: MeasureResult) -> MeasureResult:
         """``result``, or a failure where the errors of ``variant`` are known to be too large."""
-        error = self._error(variant)
-        if variant == self._reference or isinstance(result, Failure) or error is None:
+        errors = self._errors(variant)
+        if variant == self._reference or isinstance(result, Failure):
             return result
-        written = self._checked.get(self._reference, 0.0)
-        limit = max(self._budget.largest, self._budget.growth * written)
-        if error <= limit:
-            return result
-        return _beyond(
-            f"variant {variant} has an error of {error:.2g} of the largest output, {limit:.2g} is "
-            "allowed"
-        )
+        for error, limit in zip(errors, self._limits(len(errors)), strict=True):
+            if not error <= limit:
+                return _beyond(
+                    f"variant {variant} has an error of {error:.2g} of the largest output, "
+                    f"{limit:.2g} is allowed"
+                )
+        return result
 
     def hold_unknown(self, variant: str, result: MeasureResult) -> MeasureResult:
         """``hold``, or a failure where nothing is known of the errors of ``variant``."""
-        if (
-            variant == self._reference
-            or isinstance(result, Failure)
-            or self._error(variant) is not None
-        ):
+        if variant == self._reference or isinstance(result, Failure) or self._errors(variant):
             return self.hold(variant, result)
         if error_growth(variant) <= self._budget.growth:
             return result
@@ -126,9 +121,18 @@ class VariantErrors:
             for candidate, result in zip(candidates, results, strict=True)
         ]
 
-    def _error(self, variant: str) -> float | None:
-        measured = self._measured.get(variant)
-        return self._checked.get(variant) if measured is None else _worst(measured)
+    def _errors(self, variant: str) -> tuple[float, ...]:
+        """One for each kind of data, or one of checks; empty where nothing is known."""
+        checked = self._checked.get(variant)
+        return self._measured.get(variant, () if checked is None else (checked,))
+
+    def _limits(self, count: int) -> list[float]:
+        """Of as many kinds of data."""
+        checked = self._checked.get(self._reference, 0.0)
+        measured = self._measured.get(self._reference, ())
+        written = measured if len(measured) == count else (0.0,) * count
+        largest, growth = self._budget.largest, self._budget.growth
+        return [max(largest, growth * max(checked, error)) for error in written]
 
 
 def allowed(errors: tuple[float, ...], accuracy: Accuracy) -> bool:

@@ -9,6 +9,7 @@ from autosched.measure.function_reference import reference_of
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import CACHE_STATES, Failure, Timing
 from autosched.measure.runner import LocalRunner
+from autosched.measure.variant_errors import SMALL
 from autosched.records.best import best
 from autosched.records.log import RecordLog
 from autosched.records.record import record_of
@@ -19,6 +20,8 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.operators.conv import conv2d
+from sketch.operators.einsum import einsum
+from sketch.operators.softmax import softmax
 from sketch.population.feasible import feasible
 from sketch.population.population import sample
 from sketch.rules.generate import generate
@@ -58,16 +61,37 @@ def test_every_sketch_runs_and_agrees_with_the_oracle(threads):
     assert [len(r.seconds) for r in again] == [2, 2]
 
 
-def test_errors_of_a_variant_are_measured_with_its_first_right_candidate():
-    weight = placeholder((3, 3, 16, 16), name="w", constant=True)
-    data = placeholder((1, 8, 8, 16), name="x")
-    task = Task(ComputeDAG([conv2d(data, weight, 1, 1, name="y")]), host_target(1))
+def of_variants(task, variants):
+    """A candidate of each."""
     batch = []
-    for variant in ("direct", "winograd-4", "winograd-4"):
+    for variant in variants:
         sketch = next(s for s in task.sketches if s.variant == variant)
         rows = sample(sketch, 256, np.random.default_rng(len(batch)))
         row = np.flatnonzero(feasible(sketch, rows.columns()))[0]
         batch.append(Candidate(sketch, rows.row(int(row))))
+    return batch
+
+
+def test_errors_of_the_task_as_it_is_written_are_measured_where_those_of_a_variant_are_large():
+    """Of powers of numbers around a large mean."""
+    q, k, v = (placeholder((1, 64, 2, 64), name=name) for name in "qkv")
+    scores = einsum((q, k), ("bihd", "bjhd"), "bhij", name="scores")
+    mixed = einsum((softmax(scores), v), ("bhij", "bjhd"), "bihd", name="mix")
+    task = Task(ComputeDAG([mixed]), host_target(1))
+    batch = of_variants(task, ("direct", "late-factors", "direct"))
+    with LocalRunner(task.target, OPTIONS) as runner:
+        before, late, after = runner.measure(task, batch)
+    assert before.variant_errors == ()
+    assert late.variant_errors[0] < SMALL < late.variant_errors[1]
+    assert after.variant_errors[0] < SMALL
+    assert 0.1 < after.variant_errors[1] / late.variant_errors[1] < 10
+
+
+def test_errors_of_a_variant_are_measured_with_its_first_right_candidate():
+    weight = placeholder((3, 3, 16, 16), name="w", constant=True)
+    data = placeholder((1, 8, 8, 16), name="x")
+    task = Task(ComputeDAG([conv2d(data, weight, 1, 1, name="y")]), host_target(1))
+    batch = of_variants(task, ("direct", "winograd-4", "winograd-4"))
     with LocalRunner(task.target, OPTIONS) as runner:
         direct, first, second = runner.measure(task, batch)
     assert direct.variant_errors == ()

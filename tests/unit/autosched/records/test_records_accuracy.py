@@ -65,6 +65,24 @@ def test_errors_of_a_variant_are_within_the_budget(
         assert allowed(accuracy, *records) == expected  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("written", "errors", "accuracies"),
+    [
+        ((5e-7, 1e-5), (1e-6, 3e-5), {"default", "fast"}),
+        ((5e-7, 1e-5), (1e-6, 5e-5), {"fast"}),
+        ((1e-5, 5e-7), (1e-6, 3e-5), {"fast"}),  # of the other kind of data
+        ((5e-7, 4e-5), (1e-6, 1.5e-4), {"default", "fast"}),
+    ],
+)
+def test_on_data_that_the_task_as_it_is_written_does_badly_on_variants_may(
+    written: tuple[float, ...], errors: tuple[float, ...], accuracies: set[Accuracy]
+) -> None:
+    records = [record("direct", 1e-7, written), record("late-factors", 1e-7, errors)]
+    for accuracy in ("as written", "default", "fast"):
+        expected = {"direct", "late-factors"} if accuracy in accuracies else {"direct"}
+        assert allowed(accuracy, *records) == expected  # type: ignore[arg-type]
+
+
 def test_what_one_record_knows_holds_for_all_of_its_variant() -> None:
     records = [record("winograd"), record("winograd", 1e-7, (2e-5, 0.0)), record("winograd", 1e-7)]
     assert allowed("default", *records) == set()
