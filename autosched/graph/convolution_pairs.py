@@ -9,6 +9,7 @@ as a block of rows, and stays in a core's cache (``sketch.rules.pairs``).
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from autosched.graph.fusion import MOST_NODES, FusedGroup
@@ -63,16 +64,13 @@ def _pair(graph: Graph, group: FusedGroup, by_root: dict[str, FusedGroup]) -> _P
     if not any(depthwise) or not all(d or p for d, p in zip(depthwise, pointwise, strict=True)):
         return None
     kind = graph.types[data]
-    elements = 1
-    for extent in kind.shape:
-        elements *= extent
-    return _Pair(first, group, elements * size_of(kind.dtype))
+    return _Pair(first, group, prod(kind.shape) * size_of(kind.dtype))
 
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:
     """Whether a node is a convolution of each channel with a constant filter of its own."""
     op = node.op
-    if not _is_float(graph, node) or not isinstance(op, Conv):
+    if not isinstance(op, Conv) or not _is_plain(graph, node, op):
         return False
     form = op.weight(graph.types[node.inputs[1]].shape)
     return form.is_depthwise and form.is_plain
@@ -81,17 +79,15 @@ def _is_depthwise(graph: Graph, node: Node) -> bool:
 def _is_pointwise(graph: Graph, node: Node) -> bool:
     """Whether a node is a product of each pixel with a constant matrix."""
     op = node.op
-    if not _is_float(graph, node) or not isinstance(op, Conv):
+    if not isinstance(op, Conv) or not _is_plain(graph, node, op):
         return False
     form = op.weight(graph.types[node.inputs[1]].shape)
-    whole = {*form.kernel, *op.strides} == {1} and not any(op.padding)
-    return op.groups == 1 and whole
+    return op.groups == 1 and {*form.kernel, *op.strides} == {1} and not any(op.padding)
 
 
-def _is_float(graph: Graph, node: Node) -> bool:
-    """Whether a node is a plain convolution of single floats, with channels last."""
-    op = node.op
-    if not isinstance(op, Conv) or op.transposed or op.layout != "NHWC" or op.dtype is not None:
+def _is_plain(graph: Graph, node: Node, op: Conv) -> bool:
+    """Whether a convolution is one of single floats with constants, channels last."""
+    if op.transposed or op.layout != "NHWC" or op.dtype is not None:
         return False
     floats = {graph.types[name].dtype for name in (*node.inputs[:2], node.output)} == {"float32"}
     return floats and node.inputs[1] in graph.constants
