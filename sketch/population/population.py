@@ -242,8 +242,8 @@ def _some(count: int, most: int, rng: np.random.Generator) -> Ints | slice:
 
 def _tile_table(sketch: Sketch, members: Sequence[int], rng: np.random.Generator) -> Ints:
     """Combinations of the decisions ``members``, but for those whose copies of a stage alone need
-    more registers than there are; a random part of them where they are very many, as those of three
-    products in a nest are.
+    more registers than there are; a random part of them where they are very many, as those of
+    several products in a nest are.
     """
     table = np.ones((1, 0), dtype=np.int64)
     copies: dict[StageId, Ints] = {}

@@ -104,18 +104,18 @@ def test_what_two_reductions_read_is_computed_once() -> None:
         verify(lower(sketch, sample(sketch, 1, np.random.default_rng(0)).row(0)))
 
 
-def test_three_in_a_nest_have_rows_too() -> None:
-    """So many tiles of three products go together that only some are looked at."""
+def test_of_three_convolutions_two_are_in_a_nest() -> None:
     data = placeholder((1, 9, 11, 5), name="data")
     deep = filtered(filtered(data, "wide", CHANNELS, 1, 1), "deep", CHANNELS, 3, 1)
     dag = ComputeDAG([filtered(deep, "narrow", 18, 1, 1)])
     rng = np.random.default_rng(3)
     inputs = random_inputs(dag, rng)
     expected = reference(dag, inputs, rng)
-    whole = [s for s in generate(dag, TWO) if attached(s, "deep.relu") and attached(s, "wide.relu")]
-    assert whole
-    row = sample(whole[0], 1, rng).row(0)
-    outputs = run_compiled(whole[0], row, inputs, TWO)
-    (name,) = outputs
-    shaped = {name: outputs[name].reshape(dag.outputs[0].shape)}
-    assert expected.check(shaped) <= _TOLERANCE
+    sketches = [sketch for sketch in generate(dag, TWO) if attached(sketch, "deep.relu")]
+    assert sketches
+    for sketch in sketches[::8]:
+        assert not attached(sketch, "wide.relu")
+        outputs = run_compiled(sketch, sample(sketch, 1, rng).row(0), inputs, TWO)
+        (name,) = outputs
+        shaped = {name: outputs[name].reshape(dag.outputs[0].shape)}
+        assert expected.check(shaped) <= _TOLERANCE
