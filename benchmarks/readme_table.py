@@ -105,6 +105,15 @@ def untuned_table(rows: Sequence[Json]) -> Iterator[str]:
         )
 
 
+def layouts_table(rows: Sequence[Json]) -> Iterator[str]:
+    """Convolutions in two layouts of our own."""
+    yield _line(["", "channels last", "blocks of channels", "last / blocks"])
+    yield _line(["---", "---:", "---:", "---:"])
+    for row in rows:
+        times = (_ms(row["last_ms"]), _ms(row["blocked_ms"]))
+        yield _line([row["name"].replace("_", " "), *times, f"{row['ratio']:.2f}"])
+
+
 def environment(content: Json) -> str:
     """One sentence: machine and versions."""
     machine, versions = content["machine"], content["versions"]
@@ -189,6 +198,7 @@ _TABLES = (
     ("layers", "Layers of few channels, or limited by memory, float32", comparison_table),
     ("attention", "Attention of 12 heads of 64, float32", comparison_table),
     ("int8", "Products and convolutions of 8-bit integers", comparison_table),
+    ("layouts", "Convolutions as they are written, in two layouts", layouts_table),
 )
 
 

@@ -98,3 +98,9 @@ def test_the_campaign_has_a_line(tmp_path):
     text = generate(tmp_path)
     assert "20,480 tensor programs, 90 killed sessions" in text
     assert "1,200 kills and 2,000 interrupts; 1 of them failed" in text
+
+
+def test_a_row_of_layouts(tmp_path):
+    row = {"name": "conv1x1_56_64_64_s1", "last_ms": 0.0521, "blocked_ms": 0.0533, "ratio": 0.9775}
+    (tmp_path / "layouts.json").write_text(json.dumps({**ENVIRONMENT, "rows": [row]}))
+    assert "| conv1x1 56 64 64 s1 | 0.052 | 0.053 | 0.98 |" in generate_page(tmp_path)
