@@ -99,7 +99,7 @@ class TimingWorker:
             if isinstance(loaded, Failure):
                 return loaded
             try:
-                result = self._measure(self._memory(request), loaded, best_s)
+                result = self._measure(request, loaded, best_s)
             except AutoschedError as error:
                 return failure("run", error)
         return self._with_variant_errors(request, result)
@@ -128,12 +128,13 @@ class TimingWorker:
     def _bench(self) -> Bench[Any]:
         return self._open_bench()
 
-    def _measure(self, task: TaskMemory, loaded: Any, best_s: float) -> MeasureResult:
+    def _measure(self, request: TimingRequest, loaded: Any, best_s: float) -> MeasureResult:
         state, wanted = self._options.state, self._options.check
         seconds = burst(lambda runs: self._bench.run(loaded, runs, state), best_s, self._options)
         error: float | None = None
-        if wanted == "all" or (wanted == "best" and min(seconds) < best_s):
-            checked = self._check(task, loaded)
+        best = min(seconds) < best_s or self._is_compared(request)
+        if wanted == "all" or (wanted == "best" and best):
+            checked = self._check(self._memory(request), loaded)
             if isinstance(checked, Failure):
                 return checked
             error = checked
@@ -146,17 +147,30 @@ class TimingWorker:
         sketch = self._sketches[request.sketch]
         if isinstance(result, Failure):
             return result
-        task, key = request.task, (request.task, sketch.variant)
-        if result.error is not None:
-            if sketch.dag.key == task:
-                self._written.setdefault(task, request)
-            elif key not in self._variant_errors:
-                self._variant_errors[key] = self._errors_of(request)
-                written = self._written.get(task)
-                if written is not None and max(self._variant_errors[key], default=0.0) > SMALL:
-                    name = self._sketches[written.sketch].variant
-                    self._variant_errors.setdefault((task, name), self._errors_of(written))
+        key = request.task, sketch.variant
+        if result.error is None or key in self._variant_errors:
+            return replace(result, variant_errors=self._variant_errors.get(key, ()))
+        if sketch.dag.key != request.task:
+            self._variant_errors[key] = self._errors_of(request)
+            written = self._written.get(request.task)
+            if written is not None and self._is_compared(written):
+                name = self._sketches[written.sketch].variant
+                self._variant_errors[request.task, name] = self._errors_of(written)
+        elif self._is_compared(request):
+            self._variant_errors[key] = self._errors_of(request)
+        else:
+            self._written.setdefault(request.task, request)
         return replace(result, variant_errors=self._variant_errors.get(key, ()))
+
+    def _is_compared(self, request: TimingRequest) -> bool:
+        """Whether a candidate computes its task as it is written, and a variant has errors so large
+        that those of the task are to be known, which they are not yet.
+        """
+        sketch, task = self._sketches[request.sketch], request.task
+        if sketch.dag.key != task or (task, sketch.variant) in self._variant_errors:
+            return False
+        known = [errors for (of, _), errors in self._variant_errors.items() if of == task]
+        return max((error for errors in known for error in errors), default=0.0) > SMALL
 
     def _errors_of(self, request: TimingRequest) -> tuple[float, ...]:
         dag, kernel = self._tasks[request.task].dag, pickle.loads(request.kernel)

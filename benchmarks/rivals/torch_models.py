@@ -37,7 +37,7 @@ class TorchModel:
 
     def arrays(self, results: Any) -> Mapping[str, NDArray[np.float32]]:
         """The outputs as arrays in the workload's layout."""
-        tensors = results if isinstance(results, tuple) else (results,)
+        tensors = results if isinstance(results, tuple | list) else (results,)
         named = zip(self.output_names, tensors, strict=True)
         return {n: to_nhwc(t.numpy()) if self.nhwc else t.numpy() for n, t in named}
 
