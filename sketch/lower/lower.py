@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import BOOL
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reducer, Select
@@ -108,14 +110,17 @@ class _Emitter:
     def _clip(self, stage: PlacedStage, depth: int) -> tuple[Predicate, ...]:
         """Skip the trips of a serial tile loop that start beyond the end of the axis.
 
-        The outermost level never does; inner ones do where tiles do not divide the axis.
+        The outermost level of a root stage never does; inner ones do where tiles do not divide the
+        axis, and so does the outermost one of what is computed for tiles of others.
         """
         loop = stage.loops[depth]
         axis = loop.axis
         outer = [p for p in stage.loops[:depth] if p.axis is axis]
         based = stage.base.get(axis, Affine(()))
         split = stage.plan.axis(axis) in stage.plan.splits
-        if loop.kind is not LoopKind.SERIAL or not split or not (outer or based.terms):
+        if loop.kind is not LoopKind.SERIAL or not split:
+            return ()
+        if not (outer or based.terms or _ends_beyond(loop, based.const)):
             return ()
         start = based + Affine(tuple((p.var, p.unit) for p in (*outer, loop)))
         return (Predicate(start, -UNBOUNDED, axis.extent),)
@@ -263,6 +268,14 @@ class _Emitter:
                     if _depends(index, axis) and (pack is None or pack.dim != dim):
                         return False
         return not any(_depends(body, axis, outside_loads=True) for body in stage.plan.op.bodies)
+
+
+def _ends_beyond(loop: PlacedLoop, base: int) -> bool:
+    """Whether a trip of the outermost loop of an axis, which starts at ``base``, starts beyond its
+    end; of many rows at once it is not asked: their features count such trips.
+    """
+    last = loop.reach
+    return not isinstance(last, np.ndarray) and base + last * loop.unit >= loop.axis.extent
 
 
 def _zero_unless(end: Predicate, value: Expr) -> Expr:

@@ -119,3 +119,14 @@ def test_of_three_convolutions_two_are_in_a_nest() -> None:
         (name,) = outputs
         shaped = {name: outputs[name].reshape(dag.outputs[0].shape)}
         assert expected.check(shaped) <= _TOLERANCE
+
+
+def test_tiles_of_the_two_need_not_fit_each_other() -> None:
+    """Of 33 channels two tiles of 32 are computed: of a panel of 48 weights there is no second."""
+    data = placeholder((1, 3, 4, 5), name="data")
+    dag = ComputeDAG([filtered(filtered(data, "wide", 33, 1, 1), "deep", 33, 3, 1)])
+    rng = np.random.default_rng(0)
+    for sketch in generate(dag, TWO):
+        rows = sample(sketch, 24, rng)
+        for number in range(rows.count):
+            verify(lower(sketch, rows.row(number)))
