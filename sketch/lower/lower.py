@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.dtypes import BOOL
 from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reducer, Select
@@ -110,8 +108,9 @@ class _Emitter:
     def _clip(self, stage: PlacedStage, depth: int) -> tuple[Predicate, ...]:
         """Skip the trips of a serial tile loop that start beyond the end of the axis.
 
-        The outermost level of a root stage never does; inner ones do where tiles do not divide the
-        axis, and so does the outermost one of what is computed for tiles of others.
+        The outermost level never does, unless the tiles are those of a product that another
+        reduction reads, which has tiles of its own; inner ones do where tiles do not divide the
+        axis.
         """
         loop = stage.loops[depth]
         axis = loop.axis
@@ -120,10 +119,16 @@ class _Emitter:
         split = stage.plan.axis(axis) in stage.plan.splits
         if loop.kind is not LoopKind.SERIAL or not split:
             return ()
-        if not (outer or based.terms or _ends_beyond(loop, based.const)):
+        if not (outer or based.terms or (axis in stage.base and self._is_read_in_tiles(stage))):
             return ()
         start = based + Affine(tuple((p.var, p.unit) for p in (*outer, loop)))
         return (Predicate(start, -UNBOUNDED, axis.extent),)
+
+    def _is_read_in_tiles(self, stage: PlacedStage) -> bool:
+        """Whether a reduction reads the tiles of another one that ``stage`` is the last of."""
+        readers = self.placement.program.consumers(stage.plan.op)
+        tiled = any(self.placement.attached(stage.plan.id, loop.id) for loop in stage.loops)
+        return tiled and any(reader.op.reduce is not None for reader in readers)
 
     def _together(self, stage: PlacedStage, loop: PlacedLoop) -> Num:
         """Blocks along a loop that start before the loops inside it go on."""
@@ -268,14 +273,6 @@ class _Emitter:
                     if _depends(index, axis) and (pack is None or pack.dim != dim):
                         return False
         return not any(_depends(body, axis, outside_loads=True) for body in stage.plan.op.bodies)
-
-
-def _ends_beyond(loop: PlacedLoop, base: int) -> bool:
-    """Whether a trip of the outermost loop of an axis, which starts at ``base``, starts beyond its
-    end; of many rows at once it is not asked: their features count such trips.
-    """
-    last = loop.reach
-    return not isinstance(last, np.ndarray) and base + last * loop.unit >= loop.axis.extent
 
 
 def _zero_unless(end: Predicate, value: Expr) -> Expr:
