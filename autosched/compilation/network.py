@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
+from math import inf, sqrt
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from autosched.compilation.ahead import ExpectedAhead
 from autosched.compilation.check import WrongResultError, device_of
 from autosched.compilation.scheduled import Built, Scheduled, UnbuildableRecordError
 from autosched.compilation.unmeasured import accepted, unmeasured
-from autosched.compilation.whole_error import held
+from autosched.compilation.whole_error import error_of, held, runs_here
 from autosched.compilation.wires import KernelKey, wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
@@ -184,20 +185,15 @@ def network_contents(
         limits = _limits(extraction, tasks, accuracy)
         if callable(records):
             records = records([task.key for task in tasks])
-        left = [
-            record
-            for task, limit in limits.items()
-            for record in held_to(by_position(task, records), task, limit)
-        ]
+        left = _allowed(limits, records)
 
         @cache
         def drafted(task: TaskSpec) -> Scheduled:
             return unmeasured(task, quick, check, limits[task])
 
         def others(item: Scheduled) -> Iterator[Scheduled]:
-            return _others(
-                item, left, state, partial(unmeasured, item.task, quick, True, "as written")
-            )
+            draft = partial(unmeasured, item.task, quick, True, "as written")
+            return _others(item, left, state, draft)
 
         build = partial(build_contents, network.name, extraction, target, check, accuracy)
 
@@ -216,6 +212,55 @@ def network_contents(
                 notify([str(error)])
                 key = error.record.candidate_key
                 left = [record for record in left if record.candidate_key != key]
+
+
+def error_limits(
+    network: Network, target: Target, records: Sequence[Record], accuracy: Accuracy
+) -> dict[str, float]:
+    """The largest error that each task may have, by its key, where the fastest recorded schedules
+    of all tasks together add more to the outputs of a network than ``accuracy`` allows; of tasks
+    that may keep theirs there is none.  It lies between the error that is too large and that of the
+    variant to use instead, which may only be estimated.
+
+    Args:
+        network: what is tuned.
+        target: for which machine.
+        records: of all of its tasks.
+        accuracy: what is allowed.
+
+    Raises:
+        AssemblyError: weights are NaN.
+        UnbuildableRecordError: no code can be made of a recorded schedule.
+    """
+    limit = allowed_in_network(accuracy)
+    if limit == inf or not runs_here(target):
+        return {}
+    with enough_memory(f"compiling network {network.name}"):
+        extraction = extract_checked(network, target)
+        state = cache_state_of(extraction, target)
+        tasks = network_tasks(extraction, target)
+        left = _allowed(_limits(extraction, tasks, accuracy), records)
+        best = schedule(tasks, left, state, partial(unmeasured, quick=True, check=False))
+        contents, kernels = build_contents(
+            network.name, extraction, target, False, accuracy, best, {}
+        )
+        items = list({kernel.item.task: kernel.item for kernel in kernels.values()}.values())
+        accurate = held(contents, items, limit, lambda item: _others(item, left, state))
+    pairs = zip(items, accurate or items, strict=True)
+    return {
+        now.task.key: sqrt(error_of(now, before) * error_of(before))
+        for before, now in pairs
+        if now is not before
+    }
+
+
+def _allowed(limits: Mapping[TaskSpec, Accuracy], records: Sequence[Record]) -> list[Record]:
+    """The records of all tasks; those of variants that a task may not have are failures."""
+    return [
+        record
+        for task, accuracy in limits.items()
+        for record in held_to(by_position(task, records), task, accuracy)
+    ]
 
 
 def _limits(
@@ -237,10 +282,10 @@ def _others(
     item: Scheduled,
     records: Sequence[Record],
     state: CacheState,
-    draft: Callable[[], Scheduled],
+    draft: Callable[[], Scheduled] | None = None,
 ) -> Iterator[Scheduled]:
-    """The best schedule of each other variant of a task; that of the task as it is written without
-    a record is drafted.
+    """The best schedule of each other variant of a task; ``draft`` makes that of the task as it is
+    written where it has no record.
     """
     own, task = item.candidate.sketch.variant, item.task
     for variant in task.variants:
@@ -250,7 +295,7 @@ def _others(
         best = next(usable(task, mine, state), None)
         if best is not None:
             yield Scheduled(task, best.candidate, "record", best)
-        elif variant is task.variants[0]:
+        elif draft is not None and variant is task.variants[0]:
             yield draft()
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from math import hypot, inf
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from autosched.compilation.scheduled import expected_seconds
 from autosched.runtime.amplification import amplifications, moved_together
 from autosched.runtime.backend import runtime_of
@@ -22,6 +24,7 @@ from sketch.variants import error_growth
 if TYPE_CHECKING:
     from autosched.compilation.scheduled import Scheduled
     from autosched.runtime.archive import Contents
+    from sketch.target.target import Target
 
 # Of two times that differ by less, none is the shorter.
 _LEAST_SECONDS: Final = 1e-9
@@ -98,12 +101,12 @@ def held(
     """
     if limit == inf:
         return None
-    errors = {item.task.key: error for item in items if (error := _error(item)) > 0}
+    errors = {item.task.key: error for item in items if (error := error_of(item)) > 0}
     gains = _amplifications(contents, errors, limit)
     if hypot(*(gain * errors[key] for key, gain in gains.items())) <= limit:
         return None
     choices = {
-        item.task.key: [_choice(one, gains[item.task.key]) for one in (item, *others(item))]
+        item.task.key: [_choice(one, item, gains[item.task.key]) for one in (item, *others(item))]
         for item in items
         if item.task.key in gains
     }
@@ -114,8 +117,8 @@ def held(
     ]
 
 
-def _choice(item: Scheduled, gain: float) -> Choice:
-    return Choice(item, expected_seconds(item) * item.task.weight, gain * _error(item))
+def _choice(item: Scheduled, first: Scheduled, gain: float) -> Choice:
+    return Choice(item, expected_seconds(item) * item.task.weight, gain * error_of(item, first))
 
 
 def _instead(first: Choice, chosen: Choice) -> Scheduled:
@@ -125,11 +128,31 @@ def _instead(first: Choice, chosen: Choice) -> Scheduled:
     return replace(chosen.item, refused=refused)
 
 
-def _error(item: Scheduled) -> float:
-    """Of its variant, on normal data; 0 for the task as it is written, and what is as accurate."""
-    if not item.of_variant or error_growth(item.candidate.sketch.variant) <= 1.0:
+def error_of(item: Scheduled, other: Scheduled | None = None) -> float:
+    """Of its variant, on normal data; 0 for the task as it is written, and what is as accurate.
+
+    Where it was never measured it is estimated: from what is known of how errors grow, and of the
+    error of an ``other`` variant of the task, or of how values are rounded.
+    """
+    growth = _growth(item)
+    if growth <= 1.0:
         return 0.0
-    return next(iter(item.known_errors), 0.0)
+    if item.known_errors:
+        return item.known_errors[0]
+    if other is not None and other.known_errors and _growth(other) > 1.0:
+        return other.known_errors[0] * growth / _growth(other)
+    return growth * float(np.finfo(np.float32).eps)
+
+
+def _growth(item: Scheduled) -> float:
+    """At most this many times the errors of the task as it is written."""
+    return error_growth(item.candidate.sketch.variant) if item.of_variant else 1.0
+
+
+def runs_here(target: Target) -> bool:
+    """Whether programs for such a machine run in this process."""
+    runtime = runtime_of(target)
+    return runtime.in_process and runtime.code.missing(target) is None
 
 
 def _amplifications(
@@ -139,8 +162,7 @@ def _amplifications(
     ``errors`` of all tasks together, by their keys, stay well within ``limit``.
     """
     program, constants, objects, payloads = contents
-    runtime = runtime_of(program.target)
-    runs = runtime.in_process and runtime.code.missing(program.target) is None
+    runtime, runs = runtime_of(program.target), runs_here(program.target)
     keys = {n: key for n, step in enumerate(program.steps) if (key := step.info.task) in errors}
     if not keys or not runs or program.loops or program.host_steps:
         return {}

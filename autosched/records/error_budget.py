@@ -67,6 +67,9 @@ def with_constants(accuracy: Accuracy, constants: Iterable[NDArray[Any]]) -> Acc
 class VariantErrors:
     """What is known of the errors of a task's variants.
 
+    Attributes:
+        in_network: the largest error on normal data that a network may have of this task.
+
     Args:
         reference: name of the variant that the task is written in.
         accuracy: what is allowed.
@@ -75,6 +78,7 @@ class VariantErrors:
     def __init__(self, reference: str, accuracy: Accuracy) -> None:
         self._reference = reference
         self._budget = _BUDGETS[accuracy]
+        self.in_network = math.inf
         self._checked: dict[str, float] = {}
         self._measured: dict[str, tuple[float, ...]] = {}
 
@@ -94,7 +98,10 @@ class VariantErrors:
         errors = self._errors(variant)
         if variant == self._reference or isinstance(result, Failure):
             return result
-        for error, limit in zip(errors, self._limits(len(errors)), strict=True):
+        limits = self._limits(len(errors))
+        if limits and error_growth(variant) > 1.0:
+            limits[0] = min(limits[0], self.in_network)
+        for error, limit in zip(errors, limits, strict=True):
             if not error <= limit:
                 return _beyond(
                     f"variant {variant} has an error of {error:.2g} of the largest output, "
@@ -149,20 +156,34 @@ def _worst(errors: tuple[float, ...]) -> float:
     return max(errors, default=0.0)
 
 
+def is_beyond_budget(result: MeasureResult) -> bool:
+    """Whether the errors of its variant are too large."""
+    return isinstance(result, Failure) and result.kind == BEYOND_BUDGET
+
+
 def _beyond(reason: str) -> Failure:
     return Failure("verify", BEYOND_BUDGET, reason)
 
 
-def held_to(records: Sequence[Record], task: TaskSpec, accuracy: Accuracy) -> list[Record]:
-    """The records of a task; those of variants that ``accuracy`` does not allow are failures.
+def held_to(
+    records: Sequence[Record], task: TaskSpec, accuracy: Accuracy, in_network: float = math.inf
+) -> list[Record]:
+    """The records of a task; those of variants that are not allowed are failures.
 
     With "as written" there are none of other variants at all.
+
+    Args:
+        records: of this task and others.
+        task: whose records are wanted.
+        accuracy: what is allowed.
+        in_network: the largest error on normal data that a network may have of the task.
     """
     reference = task.variants[0].name
     mine = [record for record in records if record.task == task.key]
     if accuracy == "as written":
         return [record for record in mine if record.variant == reference]
     errors = VariantErrors(reference, accuracy)
+    errors.in_network = in_network
     errors.note([r.variant for r in mine], [r.result for r in mine])
     held = [errors.hold_unknown(r.variant, r.result) for r in mine]
     return [

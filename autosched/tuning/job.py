@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autosched.report.callbacks import Callback
     from autosched.tasks.candidate import Candidate
     from autosched.tasks.spec import TaskSpec
+    from autosched.tuning.network_limit import ErrorLimits
     from costmodel.model import CostModel
     from sketch.target.target import Target
 
@@ -50,6 +51,8 @@ class TuneJob:
         cost_model: learns over all tasks; None: gradient-boosted trees.
         objective: of the best times, see ``objectives``.
         usage: [networks][tasks], occurrences; None: one network, by the tasks' weights.
+        error_limits: from the records of all tasks, the largest error of those that have to have
+            less than they do, by key; asked once, see ``network_limit``.  None: there is none.
         pools: by task key, the only candidates that may be proposed; None: all there are.
         cache_state: of ``runner``; records taken in another state do not count.  None: all count.
         rng: everything random; None: from ``options.seed``.
@@ -71,6 +74,7 @@ class TuneJob:
     cost_model: CostModel | None = None
     objective: Objective = weighted_sum
     usage: Usage | None = None
+    error_limits: ErrorLimits | None = None
     pools: Mapping[str, Sequence[Candidate]] | None = None
     cache_state: CacheState | None = None
     rng: np.random.Generator | None = None

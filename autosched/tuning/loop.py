@@ -30,6 +30,7 @@ from autosched.system.versions import software_versions
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.disturbance import Disturbances, challengers, confirmed
 from autosched.tuning.job import TuneJob
+from autosched.tuning.network_limit import NetworkLimit
 from autosched.tuning.result import TaskResult, TuneResult
 from autosched.tuning.resumed import changes, resumed
 from autosched.tuning.scheduler import TaskScheduler
@@ -87,6 +88,7 @@ class TuningLoop:
             infos, options if timed else options.emulated, job.objective, self._elapsed, reserve_s,
             job.usage, self._runner.trials_in_flight,
         )  # fmt: skip
+        self._network = NetworkLimit(job, self._runs, self._scheduler)
         self._spaces = SpacesAhead(self._runner, tasks, search.space)
         self._records: list[Record] = []
         self._measured: list[tuple[Record, Candidate]] = []  # in this run
@@ -153,10 +155,10 @@ class TuningLoop:
             self._search_on_many()
         else:
             self._search_on_one()
-        stopped = self._scheduler.stopped
-        if self._scheduler.enough:
-            self._progress.message(f"stopped after {duration(self._elapsed())}: {stopped}")
-        return stopped
+        scheduler, took = self._scheduler, duration(self._elapsed())
+        if scheduler.enough:
+            self._progress.message(f"stopped after {took}: {scheduler.stopped}")
+        return scheduler.stopped
 
     def _search_on_one(self) -> None:
         """One batch after another, until the budget is spent."""
@@ -165,7 +167,7 @@ class TuningLoop:
         while batch is not None:
             self._signals.check()
             ahead = self._measure(batch)
-            self._check_first_batches()
+            self._look_back()
             in_time = self._scheduler.time_left_s() > 0
             batch = ahead if ahead is not None and in_time else self._propose()
 
@@ -180,7 +182,7 @@ class TuningLoop:
             self._signals.check()
             self._finish(flying.popleft(), began)
             began = self._clock()
-            self._check_first_batches()
+            self._look_back()
 
     def _submitted(self, flying: deque[_Batch]) -> bool:
         """Submit as much as the runner wants, and learn; whether something is on its way."""
@@ -207,8 +209,7 @@ class TuningLoop:
             if not busy and not self._learner.may_wait:
                 self._learner.learn()
             self._spaces.finish(turn.task)
-            candidates = self._runs[turn.task].ask(turn)
-            if candidates:  # perhaps fewer than the turn may have
+            if candidates := self._runs[turn.task].ask(turn):  # perhaps fewer than it may have
                 return _Batch(replace(turn, trials=len(candidates)), tuple(candidates))
             self._scheduler.stop_task(turn.task, "every candidate was measured")
 
@@ -345,7 +346,9 @@ class TuningLoop:
     def _successes(self) -> int:
         return sum(run.successes for run in self._runs)
 
-    def _check_first_batches(self) -> None:
+    def _look_back(self) -> None:
+        """At what came of all batches so far."""
+        self._network.hold(self._records, self._progress)
         given_up = any(task.stopped for task in self._scheduler.tasks)
         if self._trials and not self._successes() and given_up:
             self._check_success()
@@ -373,7 +376,7 @@ class TuningLoop:
 
     def _task_result(self, index: int) -> TaskResult:
         run, progress = self._runs[index], self._scheduler.tasks[index]
-        records = held_to(self._records, run.task, self._options.accuracy)
+        records = held_to(self._records, run.task, self._options.accuracy, run.errors.in_network)
         found = best_of(run.task, records, self._cache_state, self._measured)
         return TaskResult(
             run.task,

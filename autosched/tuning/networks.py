@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autosched.compilation.network import (
     cache_state_of,
     compile_network,
+    error_limits,
     extract_checked,
     network_tasks,
 )
@@ -148,6 +151,7 @@ def tune_networks(networks: Sequence[Network], target: Target, job: TuneJob) -> 
         tasks=tasks,
         usage=usage,
         options=job.options.unless_limited(budget=DEFAULT_BUDGET),
+        error_limits=partial(_error_limits, networks, target, job.options.accuracy),
         measure=replace(
             measure,
             cache_state=measure.cache_state or state,
@@ -156,6 +160,17 @@ def tune_networks(networks: Sequence[Network], target: Target, job: TuneJob) -> 
     )
     rows = [{t.key: n for t, n in zip(tasks, row, strict=True)} for row in usage]
     return _session(networks, target, run_job(job), rows, job)
+
+
+def _error_limits(
+    networks: Sequence[Network], target: Target, accuracy: Accuracy, records: Sequence[Record]
+) -> dict[str, float]:
+    """``error_limits``, the least of all networks."""
+    found: dict[str, float] = {}
+    for network in networks:
+        for key, limit in error_limits(network, target, records, accuracy).items():
+            found[key] = min(limit, found.get(key, math.inf))
+    return found
 
 
 def shared_tasks(extractions: Sequence[Extraction], target: Target) -> tuple[TaskSpec, ...]:

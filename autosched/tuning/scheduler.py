@@ -94,14 +94,15 @@ class TaskScheduler:
             history: how it came to it.
         """
         task = self.tasks[index]
-        task.trials, task.failed, task.best_s = trials, failed, best_s
+        task.restore(trials, failed, best_s, history)
         task.batches = math.ceil(trials / max(1, self._batch()))
-        task.improved_at = trials
         self._stop_if_enough(task)
-        if math.isfinite(best_s):
-            task.earlier = tuple(history)
-            task.history.append((trials, best_s))
         self._improved_at = self.trials
+
+    def restart(self, index: int, trials: int, best_s: float) -> None:
+        """Go on with a task of whose trials only so many count, see ``TaskProgress.restart``."""
+        self.tasks[index].restart(trials, best_s)
+        self._best_objective, self._improved_at = math.inf, self.trials
 
     def next_turn(self, busy: Sequence[Turn] = ()) -> Turn | None:
         """The next turn, or None; ``stopped`` then says why.
@@ -143,7 +144,7 @@ class TaskScheduler:
         task.timed_trials += trials
         task.best_s = min(before, best_s)
         if math.isfinite(task.best_s):
-            task.history.append((task.trials, task.best_s))
+            task.history.append((task.counted, task.best_s))
         if task.best_s < before * (1.0 - self._options.improvement):
             task.improved_at = task.trials
         self._stop_if_done(task)
@@ -178,6 +179,10 @@ class TaskScheduler:
         """Expected fall of the objective per trial (per second with a time budget) of each task."""
         speeds = self._speeds()
         return [self._gain(n, speeds) for n in range(len(self.tasks))]
+
+    def done_share(self) -> float:
+        """Trials made, earlier runs' included, over those that the whole budget allows."""
+        return self.trials / self._total_trials()
 
     def time_left_s(self) -> float:
         """Seconds before the last turn has to end; infinite without a time budget."""
@@ -225,11 +230,11 @@ class TaskScheduler:
         falls = [
             0.0 if task.stopped else
             slope * task.best_s / value * fall_of_doubling(
-                (*task.earlier, *task.history), task.trials, self._constants
+                (*task.earlier, *task.history), task.counted, self._constants
             )
             for task, slope in zip(tasks, slopes, strict=True)
         ]  # fmt: skip
-        return worth_of(falls, [task.trials for task in tasks], left)
+        return worth_of(falls, [task.counted for task in tasks], left)
 
     def _search_left(self) -> float:
         """Trials before the finish; infinite without a limit, or where their time is not known."""
@@ -292,7 +297,7 @@ class TaskScheduler:
     def _fitting(self, index: int) -> int:
         """A batch that ends within both limits."""
         left = min(float(self._trials_left_of(index)), self.time_left_s() / self.trial_s(index))
-        return max(1, int(min(float(self._batch(self.tasks[index].trials)), left)))
+        return max(1, int(min(float(self._batch(self.tasks[index].counted)), left)))
 
     def _heaviness(self, index: int) -> float:
         info = self.tasks[index].info
@@ -305,7 +310,7 @@ class TaskScheduler:
         even = self._constants.even_share
         share = even / count + (1.0 - even) * self._heaviness(index) / total
         warm_up = min(self._total_trials() * self._constants.warm_up_share, count * self._batch())
-        batch = self._batch(self.tasks[index].trials)
+        batch = self._batch(self.tasks[index].counted)
         return max(min(2, batch), min(batch, round(warm_up * share)))
 
     def _is_finish(self, index: int) -> bool:
@@ -337,7 +342,7 @@ class TaskScheduler:
         alpha, recent = self._constants.alpha, task.recent_gain(self._constants.window)
         gain = alpha * recent + (1.0 - alpha) * self._promise(task, speeds)
         per_second = self._options.budget_s is not None
-        gain *= (task.trials + 1) / (task.trials + 1 + self._pending[index])  # those come first
+        gain *= (task.counted + 1) / (task.counted + 1 + self._pending[index])  # those come first
         return slope * gain / (self.trial_s(index) if per_second else 1.0)
 
     def _slopes(self) -> list[float]:
@@ -356,7 +361,7 @@ class TaskScheduler:
     def _promise(self, task: TaskProgress, speeds: dict[Hashable, float]) -> float:
         """Optimistic gain per trial."""
         seconds = task.known_s
-        gain = seconds / max(1, task.trials)
+        gain = seconds / max(1, task.counted)
         speed = speeds.get(task.info.kind)
         if speed is not None and task.info.flops > 0:
             reachable = self._constants.beta * task.info.flops / speed

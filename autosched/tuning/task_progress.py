@@ -6,6 +6,8 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from autosched.tuning.remaining import History
+
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
@@ -43,6 +45,7 @@ class TaskProgress:
     Attributes:
         best_s: best seconds; infinite without a success.
         trials, failed, batches: results so far.
+        void: those of the trials that do not count any more: no schedule of theirs may be used.
         seconds: wall-clock time spent on it in this run, for ``timed_trials`` trials.
         history: (trials, best seconds) after each batch that left a success.
         earlier: the same of earlier runs, after each improvement.
@@ -55,6 +58,7 @@ class TaskProgress:
     trials: int = 0
     failed: int = 0
     batches: int = 0
+    void: int = 0
     seconds: float = 0.0
     timed_trials: int = 0
     history: list[tuple[int, float]] = field(default_factory=list)
@@ -66,6 +70,32 @@ class TaskProgress:
     def known_s(self) -> float:
         """Best seconds, or the estimate where there are none."""
         return self.best_s if math.isfinite(self.best_s) else self.info.estimate_s
+
+    def restore(self, trials: int, failed: int, best_s: float, history: History) -> None:
+        """Begin with the results of an earlier run, see ``TaskScheduler.restore``."""
+        self.trials, self.failed, self.best_s = trials, failed, best_s
+        self.improved_at = trials
+        if math.isfinite(best_s):
+            self.earlier = tuple(history)
+            self.history.append((trials, best_s))
+
+    def restart(self, trials: int, best_s: float) -> None:
+        """Go on as if only a part of the trials had been made.
+
+        Args:
+            trials: those that count.
+            best_s: the best time of those, in seconds.
+        """
+        self.best_s, self.void = best_s, self.trials - trials
+        self.batches, self.improved_at, self.earlier = 0, self.trials, ()
+        self.history = [(trials, best_s)] if math.isfinite(best_s) else []
+        if self.stopped != "trials":
+            self.stopped = ""
+
+    @property
+    def counted(self) -> int:
+        """Trials that say something of what may still be found."""
+        return self.trials - self.void
 
     def recent_gain(self, window: int) -> float:
         """Seconds gained per trial over the last ``window`` batches."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosched.measure.protocol import Runner
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
-from autosched.records.error_budget import VariantErrors
+from autosched.records.error_budget import VariantErrors, is_beyond_budget
 from autosched.records.paired import winner
 from autosched.search.choice import make_policy, uses_model
 from autosched.search.favourite import ahead_of_reference
@@ -71,6 +71,7 @@ class TaskRun:
         self._pool = None if pool is None else CandidatePool(pool)
         self._seeds: Sequence[Candidate] = ()
         self._unit = (math.inf, "")  # of the candidate with that time
+        self._told: list[tuple[Candidate, MeasureResult]] = []
 
     @cached_property
     def measured(self) -> Measured:
@@ -122,6 +123,28 @@ class TaskRun:
         self._search.tell(candidates, results)
         if self._uses_model:
             self._learner.tell(self.task.key, candidates, results)
+        self._note(candidates, results)
+
+    def restrict(self, largest: float) -> int:
+        """Hold the task to an error, in what is known, too: whatever has more of it has failed, and
+        the search begins again with the rest.
+
+        Returns:
+            the number of trials that count.
+        """
+        self.errors.in_network = largest
+        for name in ("measured", "_search", "_finish"):
+            self.__dict__.pop(name, None)
+        self._seeds = ()
+        candidates = [candidate for candidate, _ in self._told]
+        results = self.held(candidates, [result for _, result in self._told])
+        self._told, self.best_s = [], math.inf
+        self._search.tell(candidates, results)
+        self._note(candidates, results)
+        return sum(not is_beyond_budget(result) for result in results)
+
+    def _note(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
+        self._told += zip(candidates, results, strict=True)
         times = [result.median for result in results if isinstance(result, Timing)]
         self.last_s = min(times, default=math.inf)
         self.best_s = min(self.best_s, self.last_s)

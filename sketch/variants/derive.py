@@ -47,7 +47,7 @@ class Algorithm(NamedTuple):
 
 
 # Measured: of three and four points 2 at most, of five and six 3 to 9, of eight 10 to 30.
-_F2_GROWTH: Final = 4.0
+_F2_GROWTH: Final = 2.5
 _SIX_POINTS_GROWTH: Final = 10.0
 _EIGHT_POINTS_GROWTH: Final = 40.0
 # The same products and sums, and zeros.

@@ -29,7 +29,8 @@ F2_3: Final[tuple[Point, ...]] = ((0, 1), (1, 1), (-1, 1), (-1, 0))
 # Of points +-a and +-1/a with small numbers those of the least error: a third of that of 1 and 2.
 SIX_POINTS: Final[tuple[Point, ...]] = ((0, 1), (2, 3), (-2, 3), (3, 2), (-3, 2), (-1, 0))
 THREE_POINTS: Final[tuple[Point, ...]] = ((0, 1), (1, 1), (-1, 0))
-FIVE_POINTS: Final[tuple[Point, ...]] = ((0, 1), (1, 1), (-1, 1), (2, 1), (-1, 0))
+# Of three small numbers those of the least error for two taps: two thirds of that of 1, -1 and 2.
+FIVE_POINTS: Final[tuple[Point, ...]] = ((0, 1), (-1, 2), (1, 1), (-2, 1), (-1, 0))
 # Of two pairs and a single point of small numbers those of the least error for four taps.
 SEVEN_POINTS: Final[tuple[Point, ...]] = (
     *((0, 1), (1, 2), (-1, 2)),
