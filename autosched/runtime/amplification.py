@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.executor import Executor
-from autosched.runtime.program import ExecutionPlan, Place, Step
+from autosched.runtime.program import ExecutionPlan, Moving, Step
 
 Outputs = tuple[NDArray[Any], ...]
 
@@ -33,8 +33,8 @@ def amplifications(
     """By step: the largest change of an output, relative to its largest element, for a relative
     error 1 in what the step writes.
 
-    Noise is added to the values of one step after another, and what follows it runs.  Steps whose
-    values lie in no arena write outputs, where an error stays what it is.
+    Noise is added to the values of one step after another, and what follows it runs.  Where no
+    output says anything, as all are zero, an error is taken to stay what it is.
 
     Args:
         program: kernels on a CPU, without loops.
@@ -45,21 +45,21 @@ def amplifications(
     """
     rng = np.random.default_rng(0)
     exact = _exact(executor, inputs, team)
+    memory = _memory(executor)
     found: dict[int, float] = {}
     done = 0
     for number in sorted(steps):
-        values = _written(program.steps[number], executor.arena)
-        if values is None:
-            found[number] = 1.0
-            continue
+        values = _written(program.steps[number], executor)
         executor.run_steps(done, number, team)
         before = values.copy()
         executor.run_steps(number, number + 1, team)
-        kept = executor.arena.copy()
+        kept = [part.copy() for part in memory]
         _disturb(values, before, _DEVIATION, rng)
         executor.run_steps(number + 1, len(program.steps), team)
-        found[number] = _moved(executor.outputs(), exact) / _DEVIATION
-        executor.arena[...] = kept
+        moved = _moved(executor.outputs(), exact)
+        found[number] = 1.0 if moved is None else moved / _DEVIATION
+        for part, then in zip(memory, kept, strict=True):
+            part[...] = then
         done = number + 1
     executor.results()
     return found
@@ -85,41 +85,48 @@ def moved_together(
     rng = np.random.default_rng(0)
     exact = _exact(executor, inputs, team)
     scale = _ALL_DEVIATIONS / max(errors.values())
-    done, own = 0, 0.0
+    done = 0
     for number in sorted(errors):
-        values = _written(program.steps[number], executor.arena)
-        if values is None:
-            own = max(own, errors[number])
-            continue
+        values = _written(program.steps[number], executor)
         executor.run_steps(done, number, team)
         before = values.copy()
         executor.run_steps(number, number + 1, team)
         _disturb(values, before, errors[number] * scale, rng)
         done = number + 1
     executor.run_steps(done, len(program.steps), team)
-    moved = _moved(executor.outputs(), exact) / scale
+    moved = _moved(executor.outputs(), exact)
     executor.results()
-    return hypot(moved, own)
+    return hypot(*errors.values()) if moved is None else moved / scale
 
 
 def _exact(executor: Executor, inputs: Mapping[str, NDArray[Any]], team: int) -> Outputs:
-    """The outputs of an undisturbed run.  The arena is empty after it, so that what a step writes
+    """The outputs of an undisturbed run.  All memory is zero after it, so that what a step writes
     shows as a change.
     """
     executor.bind(inputs)
     executor.run(team)
     exact = tuple(array.copy() for array in executor.outputs())
-    executor.arena[...] = 0
+    for part in _memory(executor):
+        part[...] = 0
     return exact
 
 
-def _written(step: Any, arena: NDArray[np.uint8]) -> NDArray[np.float32] | None:
-    """The part of the arena that holds the values of a step, and maybe others between them."""
+def _memory(executor: Executor) -> tuple[NDArray[Any], ...]:
+    """All that steps write."""
+    return (executor.arena, *executor.outputs())
+
+
+def _written(step: Any, executor: Executor) -> NDArray[np.float32]:
+    """The memory that holds the values of a step, and maybe others between them."""
     assert isinstance(step, Step)
-    place, size = step.arguments[_OUTPUT], step.sizes[_OUTPUT]
-    if not isinstance(place, Place) or place.segment != "arena":
-        return None
-    return arena[place.offset : place.offset + size].view(np.float32)
+    argument, size = step.arguments[_OUTPUT], step.sizes[_OUTPUT]
+    # Without loops, what moves is a part of an output.
+    part = argument if isinstance(argument, Moving) else Moving(argument, 0, 0)
+    if part.place.segment == "arena":
+        memory, start = executor.arena, part.place.offset + part.start
+    else:
+        memory, start = executor.outputs()[part.place.offset].reshape(-1).view(np.uint8), part.start
+    return memory[start : start + size].view(np.float32)
 
 
 def _disturb(
@@ -143,15 +150,27 @@ def _disturb(
     np.add(values, noise, out=values, where=new)
 
 
-def _moved(outputs: Outputs, exact: Outputs) -> float:
-    """The largest difference relative to the largest element of its array; of floats."""
-    most = 0.0
-    for array, expected in zip(outputs, exact, strict=True):
-        if array.dtype.kind != "f" or not array.size:
-            continue
-        wanted = expected.astype(np.float64)
-        largest = np.abs(wanted).max()
-        if np.isfinite(largest) and largest > 0:
-            difference = np.abs(array.astype(np.float64) - wanted).max()
-            most = max(most, float(difference / largest))
-    return most
+def _moved(outputs: Outputs, exact: Outputs) -> float | None:
+    """The largest change of an output, see ``_change``; None where no output has one."""
+    changes = [_change(array, expected) for array, expected in zip(outputs, exact, strict=True)]
+    return max((change for change in changes if change is not None), default=None)
+
+
+def _change(array: NDArray[Any], exact: NDArray[Any]) -> float | None:
+    """The largest difference relative to the largest element; None where all are zero or infinite.
+
+    What becomes finite or is no longer differs as much as the largest element.  Integers differ by
+    steps, however little changes, but the less changes, the fewer of them do: of those it is the
+    mean of all differences, relative to the mean element.
+    """
+    wanted, found = exact.astype(np.float64), array.astype(np.float64)
+    finite = np.isfinite(wanted)
+    sizes = np.abs(wanted[finite])
+    if not sizes.any():
+        return None
+    if (finite != np.isfinite(found)).any():
+        return 1.0
+    differences = np.abs(found[finite] - wanted[finite])
+    if exact.dtype.kind in "biu":
+        return float(differences.mean() / sizes.mean())
+    return float(differences.max() / sizes.max())

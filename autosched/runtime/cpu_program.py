@@ -118,10 +118,14 @@ class CpuProgram:
         try:
             return np.from_dlpack(value)
         except (TypeError, ValueError, RuntimeError, BufferError) as error:
+            brain = str(getattr(value, "dtype", "")).endswith("bfloat16")
             raise InputError(
                 f"cannot read {type(value).__name__} through DLPack: {error}",
                 where,
-                "give an array in CPU memory that needs no gradient",
+                "NumPy reads no bfloat16: give tensor.view(torch.int16).numpy()"
+                ".view(ml_dtypes.bfloat16)"
+                if brain
+                else "give an array in CPU memory that needs no gradient",
             ) from error
 
     def pin_threads(self, cores: Sequence[int] | None) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import onnx
 import pytest
 
 import autosched as asd
@@ -12,8 +15,9 @@ from autosched.compilation.whole_error import Choice, within
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Array, Network, Value
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.records.accuracy import Accuracy
-from autosched.runtime.amplification import amplifications
+from autosched.runtime.amplification import amplifications, moved_together
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.random_arrays import random_arrays
@@ -89,3 +93,97 @@ def test_errors_that_are_small_in_a_task_may_be_too_large_in_a_network(
     found = [step.info.algorithm for step in module.program.kernel_steps if step.info.flops > 0]
     assert all(name.startswith("winograd") == stays for name in found)
     assert all(("network" in name) != stays for name in found)
+
+
+def amplified(*tail: onnx.NodeProto, outputs: Sequence[tuple[str, int]]) -> str:
+    """How a convolution is computed whose errors grow a million times before the sine ``s``."""
+    make = onnx.helper.make_node
+    nodes = [
+        make("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        make("Transpose", ["c"], ["mid"], perm=[0, 2, 3, 1]),
+        make("Mul", ["mid", "large"], ["a"]),
+        make("CumSum", ["a", "axis"], ["sums"]),
+        make("Sin", ["sums"], ["s"]),
+        *tail,
+    ]
+    shape = (1, 15, 15, 64)
+    hidden = np.zeros(shape, bool)
+    hidden[0, 0, 0, 0] = True
+    rng = np.random.default_rng(0)
+    constants = {
+        "w": rng.standard_normal((64, 64, 3, 3), np.float32) / 24,
+        "large": np.float32(1e3),
+        "axis": np.array(3),
+        "hidden": hidden,
+        "least": np.float32(-np.inf),
+        "far": np.float32(95.0),
+    }
+    graph = onnx.helper.make_graph(
+        nodes,
+        "amplified",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 64, 15, 15))],
+        [onnx.helper.make_tensor_value_info(name, kind, None) for name, kind in outputs],
+        [onnx.numpy_helper.from_array(np.asarray(v), name) for name, v in constants.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    module = asd.compile(
+        asd.from_onnx(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)),
+        target=TARGET,
+    )
+    return next(s.info.algorithm for s in module.program.kernel_steps if "conv" in s.info.name)
+
+
+MAKE = onnx.helper.make_node
+FLOAT, BRAIN = onnx.TensorProto.FLOAT, onnx.TensorProto.BFLOAT16
+INT32, INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
+GROWING: dict[str, tuple[list[onnx.NodeProto], list[tuple[str, int]]]] = {
+    "plain": ([], [("s", FLOAT)]),
+    "an output that is read on": ([], [("s", FLOAT), ("mid", FLOAT)]),
+    "a part of an output": (
+        [MAKE("Concat", ["mid", "s"], ["y"], axis=0)],
+        [("y", FLOAT)],
+    ),
+    "one element is infinite": (
+        [MAKE("Where", ["hidden", "least", "s"], ["y"])],
+        [("y", FLOAT)],
+    ),
+    "some overflow": (
+        [MAKE("Mul", ["s", "far"], ["t"]), MAKE("Exp", ["t"], ["y"])],
+        [("y", FLOAT)],
+    ),
+    "bfloat16": ([MAKE("Cast", ["s"], ["y"], to=BRAIN)], [("y", BRAIN)]),
+    "integers": (
+        [MAKE("Mul", ["s", "large"], ["t"]), MAKE("Cast", ["t"], ["y"], to=INT32)],
+        [("y", INT32)],
+    ),
+    "the place of the largest": ([MAKE("ArgMax", ["s"], ["y"], axis=3)], [("y", INT64)]),
+}
+
+
+@pytest.mark.parametrize("case", GROWING)
+def test_errors_that_grow_are_seen_in_every_output(
+    monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.setattr("autosched.search.unmeasured.SURE_BELOW", 1e9)
+    monkeypatch.setattr(unmeasured, "kernel_errors", lambda *_: (7e-7, 7e-7))
+    nodes, outputs = GROWING[case]
+    found = amplified(*nodes, outputs=outputs)
+    assert found.startswith("as written; winograd"), found
+
+
+def test_where_no_output_says_anything_errors_stay_what_they_are() -> None:
+    """Random inputs are far below what the ReLU lets through."""
+    builder = GraphBuilder("zero")
+    value = builder.input(Value("image", (1, CHANNELS, 12, 12)))
+    value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, builder.constant("w", weights())])
+    far = builder.constant("far", np.full((1, 1, 1, 1), -1e3, np.float32))
+    value = builder.add(UnaryOp("relu"), [builder.add(BinaryOp("add"), [value, far])])
+    net = Network("zero", builder.finish({"result": value}))
+    program, *rest = network_contents(net, TARGET, quick=True)
+    loaded = runtime_of(TARGET).load(program, *rest)
+    assert isinstance(loaded, CpuProgram)
+    steps = [n for n, step in enumerate(program.steps) if step.info.flops > 0]
+    inputs = random_arrays(program.inputs)
+    assert amplifications(program, loaded.take(), inputs, steps) == {steps[0]: 1.0}
+    errors = {steps[0]: 3e-6}
+    assert moved_together(program, loaded.take(), inputs, errors) == pytest.approx(3e-6)
