@@ -21,6 +21,7 @@ from autosched.graph.passes.concat import split_concats
 from autosched.graph.product_chains import chain_products
 from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
+from sketch.analysis.store_places import keeps_to_dimensions
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import Compute
 
@@ -200,19 +201,18 @@ def _weighted(calls: tuple[Subgraph | LoopCall | HostCall, ...]) -> tuple[Weight
 
 
 def _written_in_parts(graph: Graph) -> frozenset[str]:
-    """Operands of concatenations whose own kernels write them through several stages' store maps.
+    """Operands of concatenations that are written by stages which do not keep to dimensions.
 
     Such a kernel knows its output as one flat buffer and cannot write it elsewhere.
     """
     joined = parts_of(graph)
     groups = (group for group in fuse(graph) if group.root.output in joined)
-    return frozenset(
-        group.root.output for group in groups if _has_store_map(lower_group(graph, group).dag)
-    )
+    return frozenset(group.root.output for group in groups if _is_flat(lower_group(graph, group)))
 
 
-def _has_store_map(dag: ComputeDAG) -> bool:
-    return any(t.op.store is not None for t in dag.outputs if isinstance(t.op, Compute))
+def _is_flat(group: LoweredGroup) -> bool:
+    stages = (tensor.op for tensor in group.dag.outputs)
+    return not all(keeps_to_dimensions(op) for op in stages if isinstance(op, Compute))
 
 
 def _subgraph(

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from autosched.report.callbacks import Callback
     from autosched.tasks.candidate import Candidate
     from autosched.tasks.spec import TaskSpec
-    from autosched.tuning.network_limit import ErrorLimits
     from costmodel.model import CostModel
     from sketch.target.target import Target
 
 Clock = Callable[[], float]
 RunnerStart = Callable[["Target", "MeasureOptions"], "Runner"]
+ErrorLimits = Callable[[Sequence["Record"]], Mapping[str, float]]
+"""From the records of all tasks: the largest error of those that have to have less, by key."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

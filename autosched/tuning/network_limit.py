@@ -8,7 +8,7 @@ were no match.  Those tasks are held to a smaller error, and their search goes o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from autosched.records.record import Record
@@ -19,9 +19,6 @@ from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
     from autosched.tuning.job import TuneJob
-
-ErrorLimits = Callable[[Sequence[Record]], Mapping[str, float]]
-"""From the records of all tasks: the largest error of those that have to have less, by key."""
 
 # Part of the trials after which it is known which variants are fast.
 _DUE: Final = 0.35

@@ -72,7 +72,14 @@ class TaskProgress:
         return self.best_s if math.isfinite(self.best_s) else self.info.estimate_s
 
     def restore(self, trials: int, failed: int, best_s: float, history: History) -> None:
-        """Begin with the results of an earlier run, see ``TaskScheduler.restore``."""
+        """Begin with the results of an earlier run.
+
+        Args:
+            trials: results.
+            failed: results that are failures.
+            best_s: best seconds of them.
+            history: how the task came to that.
+        """
         self.trials, self.failed, self.best_s = trials, failed, best_s
         self.improved_at = trials
         if math.isfinite(best_s):

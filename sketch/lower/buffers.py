@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Final
 
 import numpy as np
 
+from sketch.analysis.store_places import Coordinate, keeps_to_dimensions, place_of
 from sketch.errors import LoweringError
 from sketch.lang.dtypes import size_of
-from sketch.lang.tensor import Operation, Placeholder, SharedBuffer, StoreMap, Tensor
+from sketch.lang.tensor import Compute, Operation, Placeholder, SharedBuffer, Tensor
 from sketch.lower.placement import PackedGroup, PlacedStage, Placement
 from sketch.nest.loopnest import (
     Affine,
@@ -27,6 +29,8 @@ from sketch.schedule.program import Program
 from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Pack
 
+_Shared = tuple[Buffer, tuple[Coordinate, ...]]
+
 # What a padded row is longer by, and what a swizzled row is made of: the widest access of a thread.
 _PIECE_BYTES: Final = 16
 # Pieces of a swizzled row that change places: as many as all banks of shared memory hold.
@@ -41,31 +45,33 @@ class View:
         base: per dimension, the coordinate of the buffer's first element (attached stages).
         packed: dimension that is laid out in panels, and the variables that walk one panel.
         group: what lies together within a panel.
-        store: the affine map of a stage that writes into a shared buffer.
+        places: where a stage writes that shares the buffer with others.
     """
 
     buffer: Buffer
     base: tuple[Affine | None, ...] = ()
     packed: tuple[int, frozenset[LoopVar]] | None = None
     group: PackedGroup | None = None
-    store: StoreMap | None = None
+    places: tuple[Coordinate, ...] | None = None
 
     def locate(self, indices: tuple[Index, ...]) -> tuple[Index, ...]:
         """Indices into the buffer of the element with tensor coordinates ``indices``."""
-        if self.store is not None:
-            return (self._flatten(indices, self.store),)
+        if self.places is not None:
+            return tuple(self._place(indices, place) for place in self.places)
         local = tuple(
             index if base is None or isinstance(index, Quasi) else index + base.scale(-1)
             for index, base in zip(indices, self.base or (None,) * len(indices), strict=True)
         )
         return local if self.packed is None else self._panel(local, *self.packed)
 
-    def _flatten(self, indices: tuple[Index, ...], store: StoreMap) -> Affine:
-        total = Affine((), store.offset)
-        for index, stride in zip(indices, store.strides, strict=True):
+    def _place(self, indices: tuple[Index, ...], place: Coordinate) -> Affine:
+        offset, strides = place
+        total = Affine((), offset)
+        for position, stride in strides.items():
+            index = indices[position]
             if isinstance(index, Quasi):
                 raise LoweringError(
-                    f"buffer {store.buffer.name} is written in parts and read through an index "
+                    f"buffer {self.buffer.name} is written in parts and read through an index "
                     "that is not affine",
                     hint="read it in a program of its own",
                 )
@@ -208,14 +214,14 @@ class StoredTensor:
 
     Attributes:
         buffer: that holds it.
-        store: where in it, for a stage that writes into a shared buffer.
+        places: where in it, for a stage that shares it with others.
         pack: how it is laid out in panels, if it is.
         group: which elements lie together within a panel.
         maker: the stage that computes it; None for an input.
     """
 
     buffer: Buffer
-    store: StoreMap | None = None
+    places: tuple[Coordinate, ...] | None = None
     pack: Pack | None = None
     maker: PlacedStage | None = None
     group: PackedGroup | None = None
@@ -241,7 +247,7 @@ class Buffers:
             packed = stored.pack.dim, _panel_vars(stored.pack, user)
             if group is not None and user.plan.id == stored.pack.tensor:
                 group = _written(group, user)
-        return View(stored.buffer, base, packed, group, stored.store)
+        return View(stored.buffer, base, packed, group, stored.places)
 
 
 def _panel_vars(pack: Pack, user: PlacedStage) -> frozenset[LoopVar]:
@@ -267,20 +273,21 @@ def make_buffers(placement: Placement) -> Buffers:
         argument = _argument(tensor, pack, placement, group)
         tensors[tensor.op, 0] = StoredTensor(argument, None, pack, group=group)
     workspaces: list[Buffer] = []
-    shared: dict[SharedBuffer, Buffer] = {}
+    writers = [stage.plan.op for stage in placement.stages.values() if stage.plan.op.store]
+    shared = {op: place for ops in _sharing(writers) for op, place in _shared(ops)}
     places = zip(program.dag.output_stages, program.dag.outputs, strict=True)
     results = {(StageId(stage), tensor.output) for stage, tensor in places}
     for stage in placement.stages.values():
         op, pack = stage.plan.op, packs.get(stage.plan.op)
         group = None if pack is None else placement.packed_group(pack)
-        for number, dtype in enumerate(op.output_dtypes):
-            tensor = Tensor(op, number)
-            if op.store is not None:
-                buffer = _shared(op.store, dtype, shared)
+        for number in range(len(op.output_dtypes)):
+            tensor, own = Tensor(op, number), None
+            if op in shared:
+                buffer, own = shared[op]
             else:
                 is_result = (stage.plan.id, number) in results
                 buffer = _stage_buffer(tensor, stage, pack, placement, is_result)
-            tensors[op, number] = StoredTensor(buffer, op.store, pack, stage, group)
+            tensors[op, number] = StoredTensor(buffer, own, pack, stage, group)
             if buffer.scope is Scope.WORKSPACE:
                 workspaces.append(buffer)
     return Buffers(_arguments(program, tensors), tuple(workspaces), tensors)
@@ -326,13 +333,32 @@ def _elements_ahead(packed: Buffer, pack: Pack, placement: Placement) -> Num:
     return choice * (2 - choice) * panel + near
 
 
-def _shared(store: StoreMap, dtype: str, shared: dict[SharedBuffer, Buffer]) -> Buffer:
-    if store.buffer not in shared:
-        size = 1
-        for extent in store.buffer.shape:
-            size *= extent
-        shared[store.buffer] = dense_buffer(store.buffer.name, dtype, (size,), Scope.OUTPUT)
-    return shared[store.buffer]
+def _sharing(ops: Sequence[Compute]) -> Iterable[list[Compute]]:
+    """The stages of each shared buffer."""
+    groups: dict[SharedBuffer, list[Compute]] = {}
+    for op in ops:
+        assert op.store is not None
+        groups.setdefault(op.store.buffer, []).append(op)
+    return groups.values()
+
+
+def _shared(ops: Sequence[Compute]) -> Iterator[tuple[Compute, _Shared]]:
+    """The buffer of stages that share one, and where each of them writes.
+
+    One of its dimensions holds all elements where some stage does not keep to those of the array.
+    """
+    store, dtype = ops[0].store, ops[0].output_dtypes[0]
+    assert store is not None
+    shape, where = store.buffer.shape, place_of
+    if not all(map(keeps_to_dimensions, ops)):
+        shape, where = (prod(shape),), _flat
+    buffer = dense_buffer(store.buffer.name, dtype, shape, Scope.OUTPUT)
+    yield from ((op, (buffer, where(op))) for op in ops)
+
+
+def _flat(op: Compute) -> tuple[Coordinate, ...]:
+    assert op.store is not None
+    return ((op.store.offset, dict(enumerate(op.store.strides))),)
 
 
 def _stage_buffer(

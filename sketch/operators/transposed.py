@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sketch.analysis.store_places import Coordinate
 from sketch.errors import ExpressionError
 from sketch.lang.expr import Axis, Const, Expr, as_expr
 from sketch.lang.tensor import SharedBuffer, Tensor, compute
@@ -15,7 +16,7 @@ from sketch.operators.channels import (
 )
 from sketch.operators.conv import Taps, kernel_of, spatial_names
 from sketch.operators.phases import PhaseRange, TransposedWindow, combinations
-from sketch.operators.shared_buffer import Coordinate, stored
+from sketch.operators.shared_buffer import stored
 from sketch.operators.window import Pair, as_sides, as_tuple
 
 

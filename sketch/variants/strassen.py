@@ -20,12 +20,13 @@ from math import prod
 from typing import Final
 
 from sketch.analysis.access import AffineForm
+from sketch.analysis.store_places import Coordinate
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import Axis, Const, Expr
 from sketch.lang.prepared import CombinedParts
 from sketch.lang.tensor import Compute, Placeholder, SharedBuffer, Tensor, compute, reduce_axis
-from sketch.operators.shared_buffer import Coordinate, apply_to_parts, stored
+from sketch.operators.shared_buffer import apply_to_parts, stored
 from sketch.oracle.contraction import Factor, sum_of_products
 from sketch.variants.combinations import combinations
 from sketch.variants.element_wise import is_element_wise, readers

@@ -61,10 +61,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_MOST_SPARE": "options that we accept",
         "_MOST_POWER": "options that we accept",
     },
-    "autosched/search/random_search.py": {
-        "_SPARE": "rows that are drawn at a time",
-        "_LEAST": "rows that are drawn at a time",
-    },
+    "autosched/search/random_search.py": {"_SPARE": "rows drawn", "_LEAST": "rows drawn"},
     "autosched/search/recall.py": {"_ROOM": "what a record may ask of another machine"},
     "autosched/search/sampling.py": {"_DRAWS": "time of a choice", "_SCARCE": "time of a choice"},
     "autosched/search/unmeasured.py": {
@@ -72,6 +69,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "SURE_BELOW_ON_GPUS": "how far the draft model is believed",
     },
     "autosched/tuning/loop.py": {"_AGAIN": "rounds of a timing"},
+    "autosched/tuning/network_limit.py": {"_DUE": "of a run", "_LEAST_BUDGET_S": "of a run"},
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
         "EMULATED_TRIAL_S": "the same of any machine that emulates",

@@ -13,6 +13,7 @@ from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape
@@ -86,10 +87,23 @@ def _views_of_what_is_computed() -> Graph:
     return net.finish({"y": net.relu(joined), "z": across, "s": net.relu(shared)})
 
 
+def _upsampled() -> Graph:
+    """Stages of a transposed convolution write its result together, wherever that lies."""
+    net = _Net()
+    weights = (net.rng.standard_normal((6, n, 3, 3), dtype=np.float32) for n in (3, 5))
+    first, second = (
+        net.add(ConvTranspose((2, 2), (1,) * 4), [net.x, net.constant(net.unique("up"), weight)])
+        for weight in weights
+    )
+    joined = net.add(Concat(1), [first, net.relu(second)])
+    return net.finish({"y": net.conv(joined, 3)})
+
+
 CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
     (_fire, 0),
     (_every_kind_of_operand, 3),
     (_views_of_what_is_computed, 3),
+    (_upsampled, 0),
     (_dense_block, 1),
     (_nested_along_two_axes, 0),
 )
@@ -97,7 +111,7 @@ CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
 
 @pytest.mark.parametrize(
     ("make", "copies"),
-    [*CASES[:3], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[3:])],
+    [*CASES[:4], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[4:])],
 )
 def test_operands_are_computed_in_place(make: Callable[[], Graph], copies: int) -> None:
     graph = make()

@@ -8,16 +8,20 @@ import numpy as np
 import pytest
 
 from codegen.host import host_target
+from codegen.passes.restride import restride
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.functions import exp, maximum
 from sketch.lang.prepared import CombinedParts
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.lower import lower
+from sketch.nest.loopnest import row_major
 from sketch.operators.conv import conv2d
 from sketch.oracle.interpret import interpret
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.variants.strassen import strassen
+from sketch.verify.nest import verify
 from tests.support.compiled import run_compiled
 from tests.support.workloads import random_inputs
 
@@ -105,7 +109,10 @@ def test_it_computes_the_same_in_one_nest(name: str, rng: np.random.Generator) -
         population = sample(sketch, 2, rng)
         for row in range(population.count):
             found = run_compiled(sketch, population.row(row), inputs, target)[array]
-            np.testing.assert_allclose(found, expected.reshape(-1), rtol=0, atol=1e-5 * largest)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * largest)
+            *outer, last_axis = row_major(expected.shape)
+            apart = (*(int(stride) * 2 for stride in outer), int(last_axis))
+            verify(restride(lower(sketch, population.row(row)), array, apart))
 
 
 OTHERS: Mapping[str, Callable[[], ComputeDAG]] = {

@@ -1,0 +1,28 @@
+"""Few trials next to many: which tasks, and what a row says of one."""
+
+from __future__ import annotations
+
+import argparse
+
+from autosched.measure.options import MeasureOptions
+from autosched.workloads.builtin import get
+from benchmarks.few_trials import RANKS, row, tasks_of
+from codegen.host import host_target
+
+
+def test_tasks_of_different_weight_are_chosen() -> None:
+    tasks, measure = tasks_of("resnet-50", host_target(1))
+    assert len({task.key for task in tasks}) == len(RANKS)
+    assert measure.cache_state is not None
+    fewer, _ = tasks_of("dcgan", host_target(1))
+    assert 0 < len(fewer) <= len(RANKS)
+
+
+def test_both_are_timed_in_turns() -> None:
+    task = get("GMM").task(1, 16, 16, 16, target=host_target(1))
+    arguments = argparse.Namespace(few=2, many=4, seed=0)
+    found = row("one", task, arguments, MeasureOptions())
+    assert found["name"] == f"one {task.name}"
+    assert found["ratio"] == found["few_ms"] / found["many_ms"]
+    assert found["variants"] == ["direct", "direct"]
+    assert found["few_s"] > 0 and found["many_s"] > 0
