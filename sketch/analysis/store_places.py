@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from sketch.errors import ExpressionError
 from sketch.lang.tensor import Compute
-from sketch.nest.loopnest import row_major
 
 Coordinate = tuple[int, Mapping[int, int]]
 """One dimension of a place: its offset, and the stride of each axis (by position) that moves it."""
@@ -31,7 +31,7 @@ def place_of(op: Compute) -> tuple[Coordinate, ...]:
     """
     assert op.store is not None
     extents = op.store.buffer.shape
-    steps = [int(step) for step in row_major(extents)]
+    steps = [prod(extents[dim + 1 :]) for dim in range(len(extents))]
     offsets, rest = [], op.store.offset
     for step in steps:
         offsets.append(rest // step)
