@@ -6,6 +6,7 @@ vectorised loops inside its innermost serial loop).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -46,7 +47,8 @@ class RegisterTile:
         rows: unrolled copies that differ in other axes than the vector axis.
         vectors: SIMD registers along the vector axis.
         copies: unrolled copies along reduce axes.
-        points: elements of the stage's whole domain, which bounds any tile.
+        points: elements of the stage's domain, which bounds any tile, along the axes that are
+            split: a tile spreads along no other.
         width, height: of that domain, as a tile: SIMD registers along the vector axis, and rows.
         tiles: whether results are blocks in tile registers, which rows and vectors count then.
     """
@@ -71,8 +73,10 @@ def register_tile(loops: tuple[Loop, ...], target: Target, lane_bytes: int) -> R
     points: Num = 1
     along: Num = 1
     tiles = in_tile_registers(loops)
+    walks = Counter(loop.var.axis for loop in loops)
     for loop in loops:
-        if loop.axis_kind == "spatial":
+        inner = loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL)
+        if loop.axis_kind == "spatial" and (inner or walks[loop.var.axis] > 1):
             points = points * loop.extent
             if axis is not None and loop.var.axis is axis:
                 along = along * loop.extent

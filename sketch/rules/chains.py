@@ -40,7 +40,8 @@ from sketch.schedule.stage import StageId
 from sketch.schedule.steps import Annotate, ComputeAt, Reorder, Split, Tensorize
 from sketch.target.units import units_of
 
-# Rows for each thread: with fewer, blocks would be too small to use what they read again.
+# Rows of a chain: with fewer, blocks would be too small to use what they read again.  However many
+# threads share them: what other rules make of a product in the middle of a program is slower yet.
 _LEAST_ROWS: Final = 64
 
 
@@ -194,7 +195,7 @@ def _in_rows(state: State, name: StageId) -> State:
 
 def _block_axes(state: State, product: StagePlan) -> frozenset[Axis]:
     """The axes of a product that select rows of an operand made of another one; empty where there
-    is no such operand, rows need more of it than themselves, or are too few to share out.
+    is no such operand, rows need more of it than themselves, or are too few.
     """
     program, vector = state.program, vector_axis(product.op)
     for load in stage_loads(product.op):
@@ -206,7 +207,7 @@ def _block_axes(state: State, product: StagePlan) -> frozenset[Axis]:
         }
         number = prod(axis.extent for axis in rows)
         kept = _keeps_rows(program, plan.op, frozenset(rows.values()))
-        if kept and vector not in rows and number >= _LEAST_ROWS * state.target.threads:
+        if kept and vector not in rows and number >= _LEAST_ROWS:
             return frozenset(rows)
     return frozenset()
 

@@ -23,6 +23,7 @@ from sketch.operators.matmul import matmul
 from sketch.operators.softmax import softmax
 from sketch.oracle.interpret import interpret
 from sketch.oracle.reference import reference
+from sketch.population.feasible import feasible
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
@@ -96,6 +97,22 @@ def test_every_sketch_computes_what_the_oracle_does(dag: ComputeDAG) -> None:
         name = dag.outputs[0].name
         shaped = {name: outputs[name].reshape(dag.outputs[0].shape)}
         assert expected.check(shaped) <= _TOLERANCE, sketch.key
+
+
+@pytest.mark.parametrize("threads", [1, 2, 64])
+@pytest.mark.parametrize(
+    ("queries", "keys", "heads"), [(8, 8, 12), (4, 32, 16), (32, 32, 3), (77, 77, 1)]
+)
+def test_few_rows_are_chains_however_many_threads_share_them(
+    queries: int, keys: int, heads: int, threads: int
+) -> None:
+    """What a graph joins from 64 rows on is one nest, of which the hardware takes some rows."""
+    dag, target = attention(queries, keys, heads, 64), host_target(threads)
+    sketches = generate(dag, target)
+    assert not any(workspaces(dag, sketch) for sketch in sketches)
+    rng = np.random.default_rng(0)
+    drawn = (sample(sketch, 64, rng) for sketch in sketches)
+    assert any(feasible(rows.sketch, rows.columns()).any() for rows in drawn)
 
 
 @pytest.mark.parametrize("target", [WIDE, TILES], ids=["vectors", "tiles"])
