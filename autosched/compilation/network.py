@@ -218,9 +218,11 @@ def error_limits(
     network: Network, target: Target, records: Sequence[Record], accuracy: Accuracy
 ) -> dict[str, float]:
     """The largest error that each task may have, by its key, where the fastest recorded schedules
-    of all tasks together add more to the outputs of a network than ``accuracy`` allows; of tasks
-    that may keep theirs there is none.  It lies between the error that is too large and that of the
-    variant to use instead, which may only be estimated.
+    of all tasks together add more to the outputs of a network than ``accuracy`` allows.
+
+    There is none of tasks that may keep theirs, nor where some task has no record.  The error lies
+    between the one that is too large and that of the variant to use instead, which may only be
+    estimated.
 
     Args:
         network: what is tuned.
@@ -240,7 +242,9 @@ def error_limits(
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
         left = _allowed(_limits(extraction, tasks, accuracy), records)
-        best = schedule(tasks, left, state, partial(unmeasured, quick=True, check=False))
+        if not all(any(usable(task, left, state)) for task in tasks):
+            return {}  # as where some are left out of a run
+        best = schedule(tasks, left, state, _never)
         contents, kernels = build_contents(
             network.name, extraction, target, False, accuracy, best, {}
         )
@@ -252,6 +256,10 @@ def error_limits(
         for before, now in pairs
         if now is not before
     }
+
+
+def _never(task: TaskSpec) -> Scheduled:
+    raise AssertionError(f"task {task.name} has a record")
 
 
 def _allowed(limits: Mapping[TaskSpec, Accuracy], records: Sequence[Record]) -> list[Record]:

@@ -45,7 +45,7 @@ class Mistaken(ModelScorer):
     def score(self, population: Population) -> Floats:
         scores = super().score(population)
         self.rows += population.count
-        return scores * 100 if population.sketch.variant == "winograd-6" else scores
+        return scores * 100 if population.sketch.variant == "winograd-4" else scores
 
 
 def tried(options: BanditOptions, scorer: Mistaken | None = None) -> int:
@@ -58,7 +58,7 @@ def tried(options: BanditOptions, scorer: Mistaken | None = None) -> int:
         batch = policy.ask(8)
         assert len(batch) == 8 and len({candidate.key for candidate in batch}) == 8
         policy.tell(batch, runner.measure(TASK, batch))
-        count += sum(candidate.sketch.variant == "winograd-6" for candidate in batch)
+        count += sum(candidate.sketch.variant == "winograd-4" for candidate in batch)
     return count
 
 

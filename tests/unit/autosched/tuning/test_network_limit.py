@@ -154,7 +154,7 @@ def differences() -> Network:
     return Network("differences", builder.finish({"result": value}))
 
 
-@pytest.mark.parametrize(("error", "variant"), [(1e-9, "winograd-4"), (3e-6, "direct")])
+@pytest.mark.parametrize(("error", "variant"), [(1e-9, "winograd-6"), (3e-6, "direct")])
 def test_a_layer_whose_errors_grow_gets_less_of_them(error: float, variant: str) -> None:
     """Each error of the first layer is a thousand times as large in the output."""
 
@@ -167,4 +167,4 @@ def test_a_layer_whose_errors_grow_gets_less_of_them(error: float, variant: str)
     job = TuneJob(runner=FakeRunner(rule=rule), options=options)
     found = tune_networks([differences()], host_target(1), job).networks[0].result
     best = {item.task.name: item.best.sketch.variant for item in found.tasks if item.best}
-    assert (best["conv2d.1"], best["conv2d.2"]) == (variant, "winograd-4")
+    assert (best["conv2d.1"], best["conv2d.2"]) == (variant, "winograd-6")
