@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -114,6 +115,17 @@ def layouts_table(rows: Sequence[Json]) -> Iterator[str]:
         yield _line([row["name"].replace("_", " "), *times, f"{row['ratio']:.2f}"])
 
 
+def few_trials_table(rows: Sequence[Json]) -> Iterator[str]:
+    """Tasks after few trials, and after many; the last line is the geometric mean."""
+    yield _line(["", "few trials", "many trials", "few / many", "seconds for few", "for many"])
+    yield _line(["---", *["---:"] * 5])
+    for row in rows:
+        times = (_ms(row["few_ms"]), _ms(row["many_ms"]), f"{row['ratio']:.3f}")
+        yield _line([row["name"], *times, f"{row['few_s']:.1f}", f"{row['many_s']:.0f}"])
+    mean = math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
+    yield _line(["geometric mean", "", "", f"{mean:.3f}", "", ""])
+
+
 def environment(content: Json) -> str:
     """One sentence: machine and versions."""
     machine, versions = content["machine"], content["versions"]
@@ -199,6 +211,7 @@ _TABLES = (
     ("attention", "Attention of 12 heads of 64, float32", comparison_table),
     ("int8", "Products and convolutions of 8-bit integers", comparison_table),
     ("layouts", "Convolutions as they are written, in two layouts", layouts_table),
+    ("few_trials", "Tasks after 64 trials and after 1,000, from nothing", few_trials_table),
 )
 
 

@@ -104,3 +104,12 @@ def test_a_row_of_layouts(tmp_path):
     row = {"name": "conv1x1_56_64_64_s1", "last_ms": 0.0521, "blocked_ms": 0.0533, "ratio": 0.9775}
     (tmp_path / "layouts.json").write_text(json.dumps({**ENVIRONMENT, "rows": [row]}))
     assert "| conv1x1 56 64 64 s1 | 0.052 | 0.053 | 0.98 |" in generate_page(tmp_path)
+
+
+def test_rows_of_few_trials_and_their_mean(tmp_path):
+    row = {"name": "net conv.1", "few_ms": 0.21, "many_ms": 0.2, "few_s": 2.04, "many_s": 31.2}
+    rows = [row | {"ratio": 1.05}, row | {"ratio": 1.0}]
+    (tmp_path / "few_trials.json").write_text(json.dumps({**ENVIRONMENT, "rows": rows}))
+    page = generate_page(tmp_path)
+    assert "| net conv.1 | 0.210 | 0.200 | 1.050 | 2.0 | 31 |" in page
+    assert "| geometric mean |  |  | 1.025 |  |  |" in page
