@@ -76,14 +76,13 @@ def schedule(
             of other machines.
         draft: chooses for a task without a record.
     """
-    found = []
-    for task in tasks:
-        best = next(usable(task, records, state), None)
-        if best is not None:
-            found.append(Scheduled(task, best.candidate, "record", best))
-        else:
-            found.append(draft(task))
-    return tuple(found)
+    return tuple(_recorded(task, records, state) or draft(task) for task in tasks)
+
+
+def _recorded(task: TaskSpec, records: Sequence[Record], state: CacheState) -> Scheduled | None:
+    """The best recorded schedule of a task."""
+    best = next(usable(task, records, state), None)
+    return None if best is None else Scheduled(task, best.candidate, "record", best)
 
 
 def extract_checked(network: Network, target: Target) -> Extraction:
@@ -242,9 +241,10 @@ def error_limits(
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
         left = _allowed(_limits(extraction, tasks, accuracy), records)
-        if not all(any(usable(task, left, state)) for task in tasks):
-            return {}  # as where some are left out of a run
-        best = schedule(tasks, left, state, _never)
+        found = [_recorded(task, left, state) for task in tasks]
+        best = [item for item in found if item is not None]
+        if len(best) < len(tasks):  # as where some are left out of a run
+            return {}
         contents, kernels = build_contents(
             network.name, extraction, target, False, accuracy, best, {}
         )
@@ -256,10 +256,6 @@ def error_limits(
         for before, now in pairs
         if now is not before
     }
-
-
-def _never(task: TaskSpec) -> Scheduled:
-    raise AssertionError(f"task {task.name} has a record")
 
 
 def _allowed(limits: Mapping[TaskSpec, Accuracy], records: Sequence[Record]) -> list[Record]:
@@ -300,9 +296,9 @@ def _others(
         if variant.name == own:
             continue
         mine = [record for record in records if record.variant == variant.name]
-        best = next(usable(task, mine, state), None)
+        best = _recorded(task, mine, state)
         if best is not None:
-            yield Scheduled(task, best.candidate, "record", best)
+            yield best
         elif draft is not None and variant is task.variants[0]:
             yield draft()
 

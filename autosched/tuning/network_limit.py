@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 # Part of the trials after which it is known which variants are fast.
 _DUE: Final = 0.35
-# The network is compiled for it: a matter of seconds.
+# The network is compiled for it, a matter of seconds: runs that end sooner do without.
 _LEAST_BUDGET_S: Final = 60.0
+_LEAST_TRIALS: Final = 1000
 
 
 class NetworkLimit:
@@ -36,7 +37,8 @@ class NetworkLimit:
     """
 
     def __init__(self, job: TuneJob, runs: Sequence[TaskRun], scheduler: TaskScheduler) -> None:
-        long_enough = (job.options.budget_s or math.inf) >= _LEAST_BUDGET_S
+        budget_s, trials = job.options.budget_s or math.inf, job.options.trials or math.inf
+        long_enough = budget_s >= _LEAST_BUDGET_S and trials >= _LEAST_TRIALS
         self._find = job.error_limits if long_enough else None
         self._runs, self._scheduler = runs, scheduler
 

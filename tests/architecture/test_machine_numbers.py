@@ -21,6 +21,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/operators/activations.py": "constants of the definition of an operator",
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
+    "autosched/tuning/network_limit.py": "when in a run, and in which runs",
     "sketch/population/draw_gpu.py": "search: which numbers are likely",
     "codegen/llvm/turned_blocks.py": "what our code for squares of vectors handles",
     "codegen/passes/fetch_rows.py": "passes over a row, and arrays of an operator",
@@ -69,7 +70,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "SURE_BELOW_ON_GPUS": "how far the draft model is believed",
     },
     "autosched/tuning/loop.py": {"_AGAIN": "rounds of a timing"},
-    "autosched/tuning/network_limit.py": {"_DUE": "of a run", "_LEAST_BUDGET_S": "of a run"},
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
         "EMULATED_TRIAL_S": "the same of any machine that emulates",

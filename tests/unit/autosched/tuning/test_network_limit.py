@@ -36,6 +36,11 @@ ERRORS = {"direct": 3e-7, "winograd-4": 6e-7, "winograd-6": 3e-6}
 SPEEDS = {"direct": 1.0, "winograd-4": 0.5, "winograd-6": 1e-3}
 
 
+@pytest.fixture(autouse=True)
+def runs_of_few_trials_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autosched.tuning.network_limit._LEAST_TRIALS", 1)
+
+
 class Told(Quiet):
     """Keeps the messages."""
 
@@ -127,9 +132,13 @@ def test_what_is_not_known_is_said_and_nothing_is_lost() -> None:
     assert any("no code can be made of it" in line for line in told.lines)
 
 
-def test_errors_are_not_looked_at_in_a_run_of_seconds() -> None:
+@pytest.mark.parametrize(("trials", "budget_s"), [(32, 59.0), (None, 1.0), (16, None)])
+def test_errors_are_not_looked_at_in_a_run_of_seconds(
+    monkeypatch: pytest.MonkeyPatch, trials: int | None, budget_s: float | None
+) -> None:
+    monkeypatch.undo()  # the usual least trials
     find = Find({})
-    options = TuneOptions(trials=32, budget_s=59.0)
+    options = TuneOptions(trials=trials, budget_s=budget_s, stop_below=0.0)
     run_job(TuneJob([task()], runner=FakeRunner(), options=options, error_limits=find))
     assert not find.asked
 
