@@ -23,7 +23,7 @@ from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.analysis.store_places import keeps_to_dimensions
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.tensor import Compute
+from sketch.variants.derive import ALGORITHMS, variants_of
 
 
 class WeightedTask(NamedTuple):
@@ -201,7 +201,8 @@ def _weighted(calls: tuple[Subgraph | LoopCall | HostCall, ...]) -> tuple[Weight
 
 
 def _written_in_parts(graph: Graph) -> frozenset[str]:
-    """Operands of concatenations that are written by stages which do not keep to dimensions.
+    """Operands of concatenations that are written by stages which do not keep to dimensions, or
+    would be in another variant of their programs.
 
     Such a kernel knows its output as one flat buffer and cannot write it elsewhere.
     """
@@ -211,8 +212,13 @@ def _written_in_parts(graph: Graph) -> frozenset[str]:
 
 
 def _is_flat(group: LoweredGroup) -> bool:
-    stages = (tensor.op for tensor in group.dag.outputs)
-    return not all(keeps_to_dimensions(op) for op in stages if isinstance(op, Compute))
+    variants = variants_of(group.dag, ALGORITHMS) if _writes_parts(group.dag) else {}
+    stages = (stage for dag in (group.dag, *variants.values()) for stage in dag.stages)
+    return not all(map(keeps_to_dimensions, stages))
+
+
+def _writes_parts(dag: ComputeDAG) -> bool:
+    return any(stage.store is not None for stage in dag.stages)
 
 
 def _subgraph(

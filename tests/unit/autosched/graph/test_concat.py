@@ -99,11 +99,23 @@ def _upsampled() -> Graph:
     return net.finish({"y": net.conv(joined, 3)})
 
 
+def _upsampled_in_pairs() -> Graph:
+    """Few channels: a variant writes two columns of them at a time, which have to lie together."""
+    net = _Net()
+    weights = (net.rng.standard_normal((6, 4, 4, 4), dtype=np.float32) for _ in range(2))
+    ups = [
+        net.add(ConvTranspose((2, 2)), [net.x, net.constant(net.unique("up"), weight)])
+        for weight in weights
+    ]
+    return net.finish({"y": net.add(Concat(1), ups)})
+
+
 CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
     (_fire, 0),
     (_every_kind_of_operand, 3),
     (_views_of_what_is_computed, 3),
     (_upsampled, 0),
+    (_upsampled_in_pairs, 2),
     (_dense_block, 1),
     (_nested_along_two_axes, 0),
 )
@@ -111,7 +123,7 @@ CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
 
 @pytest.mark.parametrize(
     ("make", "copies"),
-    [*CASES[:4], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[4:])],
+    [*CASES[:5], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[5:])],
 )
 def test_operands_are_computed_in_place(make: Callable[[], Graph], copies: int) -> None:
     graph = make()
