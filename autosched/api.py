@@ -205,7 +205,7 @@ def compile(
         accuracy: which other algorithms than those the network is written in may be used:
             ``"as written"``: none; ``"default"``: those whose errors are at most 1e-5 of the
             largest output of their task, or four times the errors of the task as it is written,
-            and so few that all of them together add at most 2e-5 to the network's largest output;
+            and so few that all of them together add at most 1.4e-5 to the network's largest output;
             ``"close"``: the same, 1e-5 to the network's; ``"fast"``: 1e-4 of a task's.
         precision: ``"bf16"``, ``"fp16"`` or, on GPUs, ``"tf32"``: convolutions and products with
             constants multiply such numbers; ``"int8-dynamic"``: bytes, quantised during the run.

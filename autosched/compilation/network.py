@@ -254,7 +254,7 @@ def error_limits(
     return {
         now.task.key: sqrt(error_of(now, before) * error_of(before))
         for before, now in pairs
-        if now is not before
+        if now.candidate is not before.candidate
     }
 
 

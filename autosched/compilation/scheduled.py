@@ -32,6 +32,7 @@ class Scheduled:
         predicted: for "model": this candidate and those to compile, in turn, if it is refused.
         errors: for "model": of its kernel, where it is of a variant and was checked.
         refused: why the last one before it was refused, "" if none was.
+        short_sums: its long sums of products lose fewer digits than usual.
     """
 
     task: TaskSpec
@@ -41,6 +42,7 @@ class Scheduled:
     predicted: tuple[Predicted, ...] = ()
     errors: tuple[float, ...] = ()
     refused: str = ""
+    short_sums: bool = False
 
     @classmethod
     def unmeasured(

@@ -91,6 +91,8 @@ def held(
     """The schedules with which variants add at most ``limit`` to the errors of a network's outputs,
     relative to their largest elements; None where those that it has do.
 
+    Such a network makes errors large: what is not computed by such a variant has short sums.
+
     It is not known of programs with loops or steps on the host, and for other machines.
 
     Args:
@@ -111,10 +113,11 @@ def held(
         if item.task.key in gains
     }
     chosen = dict(zip(choices, within(list(choices.values()), limit), strict=True))
-    return [
+    left = [
         _instead(choices[key][0], chosen[key]) if (key := item.task.key) in chosen else item
         for item in items
     ]
+    return [replace(item, short_sums=True) if _growth(item) <= 1.0 else item for item in left]
 
 
 def _choice(item: Scheduled, first: Scheduled, gain: float) -> Choice:

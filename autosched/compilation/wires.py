@@ -240,7 +240,9 @@ def _build(
     loose: frozenset[str],
 ) -> CompiledKernel:
     try:
-        return kernel_of(item.candidate, item.task.target, f"k{number}", strides, loose)
+        return kernel_of(
+            item.candidate, item.task.target, f"k{number}", strides, loose, item.short_sums
+        )
     except Exception as error:  # steps of a record may be such as no rule makes
         if item.recalled is None:
             raise

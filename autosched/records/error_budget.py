@@ -50,7 +50,7 @@ class ErrorBudget:
 _BUDGETS: Final[Mapping[Accuracy, ErrorBudget]] = {
     "as written": ErrorBudget(0.0, 0.0),
     "close": ErrorBudget(1e-5, 4.0, network=1e-5),
-    "default": ErrorBudget(1e-5, 4.0, network=2e-5),
+    "default": ErrorBudget(1e-5, 4.0, network=1.4e-5),
     "fast": ErrorBudget(1e-4, 4.0),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autosched.tasks.candidate import Candidate
@@ -19,6 +20,7 @@ def kernel_of(
     symbol: str = SYMBOL,
     strides: Mapping[str, tuple[int, ...]] | None = None,
     loose: Collection[str] = (),
+    short_sums: bool = False,
 ) -> CompiledKernel:
     """The code of a candidate; nothing is run.
 
@@ -28,6 +30,7 @@ def kernel_of(
         symbol: what the kernel is called where others are linked with it.
         strides: of arguments that are not dense, in elements.
         loose: arguments that start at any element.
+        short_sums: long sums of products lose fewer digits, for some more time.
 
     Raises:
         LoweringError, ScheduleError: the candidate makes no loops, or the loops are unsound.
@@ -36,4 +39,5 @@ def kernel_of(
     """
     from codegen.backend import build_kernel
 
-    return build_kernel(candidate.nest(), target, symbol, strides, loose)
+    nest = replace(candidate.nest(), short_sums=short_sums)
+    return build_kernel(nest, target, symbol, strides, loose)

@@ -319,6 +319,7 @@ class LoopNest:
     ``workspaces``: buffers that pass values between root nests.
     ``roots``: executed one after another, each complete before the next starts.
     ``rules``: names of the user's rules that scheduled it, for messages.
+    ``short_sums``: long sums of products lose fewer digits, for some more time.
     """
 
     name: str
@@ -326,6 +327,7 @@ class LoopNest:
     workspaces: tuple[Buffer, ...]
     roots: tuple[Node, ...]
     rules: tuple[str, ...] = ()
+    short_sums: bool = False
 
 
 def row_major(shape: tuple[Num, ...]) -> tuple[Num, ...]:

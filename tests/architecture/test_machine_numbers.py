@@ -177,8 +177,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/passes/roll_copies.py": {"MOST_TRIP": "compile time"},
     "codegen/passes/partial_sums.py": {
         **dict.fromkeys(("_TERMS", "_SHARED_TERMS", "_SHARED_BLOCKS"), "accuracy of sums"),
-        "_COMBINED_TERMS": "accuracy of sums",
-        "_BLOCKS": "accuracy of sums",
+        **dict.fromkeys(("_SHORT_TERMS", "_COMBINED_TERMS", "_BLOCKS"), "accuracy of sums"),
         "_UNROLLED": "accuracy of sums: how blocks divide",
         "_SMALL_BODY": "accuracy of sums: how blocks divide",
         "_WORTH_SPLITTING": "accuracy of sums",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,8 +135,10 @@ def test_register_tiles_of_short_products_stay() -> None:
     assert partial_sums(nest, TARGET).roots is nest.roots
 
 
-def test_long_products_are_summed_in_blocks(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("short", [False, True])
+def test_long_products_are_summed_in_blocks(rng: np.random.Generator, short: bool) -> None:
     nest = legalize(simplify(matmul(4, 10, 300, rows=3, vectors=2, lanes=4)), TARGET)
+    nest = replace(nest, short_sums=short)
     blocked = partial_sums(nest, TARGET)
     assert blocked.roots is not nest.roots
     arrays = conv_arrays(nest, rng)
@@ -147,12 +150,14 @@ def test_long_products_are_summed_in_blocks(rng: np.random.Generator) -> None:
     )
 
 
+@pytest.mark.parametrize(("short", "most"), [(False, 128), (True, 64)])
 @pytest.mark.parametrize("terms", [129, 300, 2048, 5000])
-def test_chains_of_products_are_short(terms: int) -> None:
+def test_chains_of_products_are_short(terms: int, short: bool, most: int) -> None:
     nest = legalize(simplify(matmul(3, 8, terms, rows=3, vectors=2, lanes=4)), TARGET)
-    lengths = list(chains(partial_sums(nest, TARGET).roots))
+    blocked = partial_sums(replace(nest, short_sums=short), TARGET)
+    lengths = list(chains(blocked.roots))
     assert len(lengths) > 1
-    assert max(lengths) <= 128
+    assert most // 2 < max(lengths) <= most
 
 
 def test_products_that_are_subtracted_from_each_other_are_summed_in_short_blocks() -> None:
