@@ -212,7 +212,8 @@ def _written_in_parts(graph: Graph) -> frozenset[str]:
 
 
 def _is_flat(group: LoweredGroup) -> bool:
-    variants = variants_of(group.dag, ALGORITHMS) if _writes_parts(group.dag) else {}
+    moving = tuple(algorithm for algorithm in ALGORITHMS if algorithm.moves_results)
+    variants = variants_of(group.dag, ALGORITHMS if _writes_parts(group.dag) else moving)
     stages = (stage for dag in (group.dag, *variants.values()) for stage in dag.stages)
     return not all(map(keeps_to_dimensions, stages))
 

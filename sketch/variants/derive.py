@@ -39,11 +39,13 @@ class Algorithm(NamedTuple):
         derive: gives None where it does not apply.
         error_growth: how many times larger its rounding errors are than those of the program as it
             is written, at most.
+        moves_results: whether its stages may have store maps where those as written have none.
     """
 
     name: str
     derive: Callable[[ComputeDAG], ComputeDAG | None]
     error_growth: float
+    moves_results: bool = False
 
 
 # Measured: of three and four points 2 at most, of five and six 3 to 9, of eight 10 to 30.
@@ -66,11 +68,11 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd-6-phases", winograd_phases_six, _SIX_POINTS_GROWTH),
     Algorithm("winograd-6x7-phases", winograd_phases_six_by_seven, _EIGHT_POINTS_GROWTH),
     Algorithm("winograd-7-phases", winograd_phases_seven, _EIGHT_POINTS_GROWTH),
-    Algorithm("joined-groups", joined_groups, 1.0),
-    Algorithm("joined-columns", joined_columns, _JOINED_GROWTH),
-    Algorithm("strassen", strassen, _STRASSEN_GROWTH),
+    Algorithm("joined-groups", joined_groups, 1.0, moves_results=True),
+    Algorithm("joined-columns", joined_columns, _JOINED_GROWTH, moves_results=True),
+    Algorithm("strassen", strassen, _STRASSEN_GROWTH, moves_results=True),
     Algorithm("zero-padded", narrow_zero_padded, 1.0),
-    Algorithm("implicit-gemm", narrow_implicit_gemm, 1.0),
+    Algorithm("implicit-gemm", narrow_implicit_gemm, 1.0, moves_results=True),
     Algorithm("late-factors", late_factors, 1.0),
 )
 # No longer searched, as another is faster; schedules in logs are replayed.
@@ -78,7 +80,7 @@ RETIRED_ALGORITHMS: Final[tuple[Algorithm, ...]] = (Algorithm("winograd", winogr
 GPU_ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd", winograd_in_parts, _F2_GROWTH),
     Algorithm("winograd-4", winograd_four, _F2_GROWTH),
-    Algorithm("implicit-gemm", implicit_gemm, 1.0),
+    Algorithm("implicit-gemm", implicit_gemm, 1.0, moves_results=True),
     Algorithm("zero-padded", zero_padded, 1.0),
 )
 

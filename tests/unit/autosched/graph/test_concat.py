@@ -110,12 +110,24 @@ def _upsampled_in_pairs() -> Graph:
     return net.finish({"y": net.add(Concat(1), ups)})
 
 
+def _few_filters() -> Graph:
+    """As it is written, such a convolution writes its array in order; a variant of it does not."""
+    net = _Net()
+    weights = (net.rng.standard_normal((3, 6, 5, 5), dtype=np.float32) for _ in range(2))
+    few = [
+        net.add(Conv((1, 1), (2, 2, 3, 3)), [net.x, net.constant(net.unique("few"), weight)])
+        for weight in weights
+    ]
+    return net.finish({"y": net.add(Concat(1), few)})
+
+
 CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
     (_fire, 0),
     (_every_kind_of_operand, 3),
     (_views_of_what_is_computed, 3),
     (_upsampled, 0),
     (_upsampled_in_pairs, 2),
+    (_few_filters, 2),
     (_dense_block, 1),
     (_nested_along_two_axes, 0),
 )
@@ -123,7 +135,7 @@ CASES: tuple[tuple[Callable[[], Graph], int], ...] = (
 
 @pytest.mark.parametrize(
     ("make", "copies"),
-    [*CASES[:5], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[5:])],
+    [*CASES[:6], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[6:])],
 )
 def test_operands_are_computed_in_place(make: Callable[[], Graph], copies: int) -> None:
     graph = make()
