@@ -370,10 +370,11 @@ class TaskScheduler:
         return gain
 
     def _speeds(self) -> dict[Hashable, float]:
-        """Best FLOP/s of each kind that more than one task has."""
+        """Best FLOP/s of each kind that more than one task with operations has."""
         groups: dict[Hashable, list[float]] = {}
         for task in self.tasks:
-            if math.isfinite(task.best_s) and task.info.kind is not None:
+            known = math.isfinite(task.best_s) and task.info.flops > 0
+            if known and task.info.kind is not None:
                 groups.setdefault(task.info.kind, []).append(task.info.flops / task.best_s)
         return {kind: max(speeds) for kind, speeds in groups.items() if len(speeds) > 1}
 

@@ -123,6 +123,17 @@ def test_the_gain_looks_back_over_the_last_batches() -> None:
     assert improving > steady
 
 
+def test_a_kind_of_copies_says_nothing_of_speed() -> None:
+    run = Simulation(
+        [falling(1, 0.5)] * 3, TuneOptions(trials=200), kinds=["a"] * 3, flops=[0.0, 0.0, 1e3]
+    )
+    for turn in (Turn(0, 8), Turn(1, 8)):
+        run.answer(turn)
+    ahead = run.scheduler.next_turn([Turn(2, 8)])  # nothing is known of the third one yet
+    assert ahead is not None
+    assert ahead.task in {0, 1}
+
+
 def test_a_task_slower_than_its_kind_has_more_to_gain() -> None:
     def gains(kinds: Sequence[object]) -> list[float]:
         curves = [falling(1.0, 1.0), falling(0.01, 0.01)]

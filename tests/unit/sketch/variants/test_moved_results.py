@@ -1,4 +1,4 @@
-"""Which algorithms move results elsewhere: who writes into a part of a larger array relies on it."""
+"""Algorithms that move results: who writes into a part of a larger array relies on it."""
 
 from __future__ import annotations
 
