@@ -19,6 +19,7 @@ from autosched.runtime.amplification import amplifications, moved_together
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.random_arrays import random_arrays
+from sketch.analysis.jumps import jumps
 from sketch.variants import error_growth
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _LEAST_SECONDS: Final = 1e-9
 # Two runs tell the errors of all steps together this well; one more for each step tells them apart.
 _WELL_WITHIN: Final = 0.7
+# Below it, relative errors have no meaning in float32.
+_LEAST_ERROR: Final = 2.0**-126
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +106,9 @@ def held(
     """
     if limit == inf:
         return None
-    errors = {item.task.key: error for item in items if (error := error_of(item)) > 0}
-    gains = _amplifications(contents, errors, limit)
+    found = [(item.task.key, error_of(item), _result_type(item)) for item in items]
+    errors = {key: error for key, error, dtype in found if error >= _LEAST_ERROR and dtype}
+    gains = _amplifications(contents, errors, {key: dtype for key, _, dtype in found}, limit)
     if hypot(*(gain * errors[key] for key, gain in gains.items())) <= limit:
         return None
     choices = {
@@ -135,16 +139,26 @@ def error_of(item: Scheduled, other: Scheduled | None = None) -> float:
     """Of its variant, on normal data; 0 for the task as it is written, and what is as accurate.
 
     Where it was never measured it is estimated: from what is known of how errors grow, and of the
-    error of an ``other`` variant of the task, or of how values are rounded.
+    error of an ``other`` variant of the task, or of how values are rounded.  So it is where results
+    jump: a check forgives what rounding may do there, and errors before a jump do not show.
     """
     growth = _growth(item)
     if growth <= 1.0:
         return 0.0
     if item.known_errors:
-        return item.known_errors[0]
+        hidden = growth * float(np.finfo(np.float32).eps) if jumps(item.task.dag) else 0.0
+        return max(item.known_errors[0], hidden)
     if other is not None and other.known_errors and _growth(other) > 1.0:
         return other.known_errors[0] * growth / _growth(other)
     return growth * float(np.finfo(np.float32).eps)
+
+
+def _result_type(item: Scheduled) -> str:
+    """Of its results, where errors as small as those of variants show in them; "" where they do
+    not, as rounding to integers or 16 bits makes larger ones.
+    """
+    dtypes = {array.dtype for array in item.task.dag.output_arrays}
+    return dtypes.pop() if len(dtypes) == 1 and dtypes <= {"float32", "float64"} else ""
 
 
 def _growth(item: Scheduled) -> float:
@@ -159,10 +173,11 @@ def runs_here(target: Target) -> bool:
 
 
 def _amplifications(
-    contents: Contents, errors: Mapping[str, float], limit: float
+    contents: Contents, errors: Mapping[str, float], dtypes: Mapping[str, str], limit: float
 ) -> dict[str, float]:
     """By key of a task: how errors of all of its steps together move the outputs; of none where
-    ``errors`` of all tasks together, by their keys, stay well within ``limit``.
+    ``errors`` of all tasks together, by their keys, stay well within ``limit``.  ``dtypes``: of
+    their results.
     """
     program, constants, objects, payloads = contents
     runtime, runs = runtime_of(program.target), runs_here(program.target)
@@ -173,12 +188,13 @@ def _amplifications(
     assert isinstance(loaded, CpuProgram)
     inputs = random_arrays(program.inputs)
     own = {number: errors[key] for number, key in keys.items()}
+    kinds = {number: dtypes[key] for number, key in keys.items()}
     with loaded.lease() as team:
         address = 0 if team is None else team.address
         executor = loaded.take()
-        if moved_together(program, executor, inputs, own, address) <= _WELL_WITHIN * limit:
+        if moved_together(program, executor, inputs, own, kinds, address) <= _WELL_WITHIN * limit:
             return {}
-        found = amplifications(program, executor, inputs, own, address)
+        found = amplifications(program, executor, inputs, kinds, address)
     gains: dict[str, float] = {}
     for number, gain in found.items():
         key = keys[number]

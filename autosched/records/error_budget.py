@@ -90,7 +90,7 @@ class VariantErrors:
             if result.error is not None:
                 self._checked[variant] = max(result.error, self._checked.get(variant, 0.0))
             if result.variant_errors:
-                known = self._measured.get(variant, ())
+                known = self._measured.get(variant, result.variant_errors)
                 self._measured[variant] = max(known, result.variant_errors, key=_worst)
 
     def hold(self, variant: str, result: MeasureResult) -> MeasureResult:

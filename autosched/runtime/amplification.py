@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from math import hypot
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ def amplifications(
     program: ExecutionPlan,
     executor: Executor,
     inputs: Mapping[str, NDArray[Any]],
-    steps: Collection[int],
+    dtypes: Mapping[int, str],
     team: int = 0,
 ) -> dict[int, float]:
     """By step: the largest change of an output, relative to its largest element, for a relative
@@ -40,7 +40,7 @@ def amplifications(
         program: kernels on a CPU, without loops.
         executor: of the program; nobody else uses it.
         inputs: arrays by name.
-        steps: numbers of steps that write float32.
+        dtypes: of what steps write, by their numbers: float32 or float64.
         team: address of the threads that help.
     """
     rng = np.random.default_rng(0)
@@ -48,8 +48,8 @@ def amplifications(
     memory = _memory(executor)
     found: dict[int, float] = {}
     done = 0
-    for number in sorted(steps):
-        values = _written(program.steps[number], executor)
+    for number in sorted(dtypes):
+        values = _written(program.steps[number], executor, dtypes[number])
         executor.run_steps(done, number, team)
         before = values.copy()
         executor.run_steps(number, number + 1, team)
@@ -70,6 +70,7 @@ def moved_together(
     executor: Executor,
     inputs: Mapping[str, NDArray[Any]],
     errors: Mapping[int, float],
+    dtypes: Mapping[int, str],
     team: int = 0,
 ) -> float:
     """The largest change of an output, relative to its largest element, that errors of all these
@@ -80,6 +81,7 @@ def moved_together(
         executor: of the program; nobody else uses it.
         inputs: arrays by name.
         errors: relative error of what a step writes, by its number; positive.
+        dtypes: of what these steps write: float32 or float64.
         team: address of the threads that help.
     """
     rng = np.random.default_rng(0)
@@ -87,7 +89,7 @@ def moved_together(
     scale = _ALL_DEVIATIONS / max(errors.values())
     done = 0
     for number in sorted(errors):
-        values = _written(program.steps[number], executor)
+        values = _written(program.steps[number], executor, dtypes[number])
         executor.run_steps(done, number, team)
         before = values.copy()
         executor.run_steps(number, number + 1, team)
@@ -116,7 +118,7 @@ def _memory(executor: Executor) -> tuple[NDArray[Any], ...]:
     return (executor.arena, *executor.outputs())
 
 
-def _written(step: Any, executor: Executor) -> NDArray[np.float32]:
+def _written(step: Any, executor: Executor, dtype: str) -> NDArray[Any]:
     """The memory that holds the values of a step, and maybe others between them."""
     assert isinstance(step, Step)
     argument, size = step.arguments[_OUTPUT], step.sizes[_OUTPUT]
@@ -126,12 +128,12 @@ def _written(step: Any, executor: Executor) -> NDArray[np.float32]:
         memory, start = executor.arena, part.place.offset + part.start
     else:
         memory, start = executor.outputs()[part.place.offset].reshape(-1).view(np.uint8), part.start
-    return memory[start : start + size].view(np.float32)
+    return memory[start : start + size].view(dtype)
 
 
 def _disturb(
-    values: NDArray[np.float32],
-    before: NDArray[np.float32],
+    values: NDArray[Any],
+    before: NDArray[Any],
     deviation: float,
     rng: np.random.Generator,
 ) -> None:
@@ -143,7 +145,8 @@ def _disturb(
         deviation: of the noise, relative to the values' root mean square.
         rng: where it comes from.
     """
-    new = (values.view(np.uint32) != before.view(np.uint32)) & (values != 0) & np.isfinite(values)
+    bits = f"u{values.itemsize}"
+    new = (values.view(bits) != before.view(bits)) & (values != 0) & np.isfinite(values)
     mean_square = np.mean(np.square(values, dtype=np.float64), where=new) if new.any() else 0.0
     noise = rng.standard_normal(len(values), np.float32)
     noise *= np.float32(deviation * np.sqrt(mean_square))

@@ -19,6 +19,8 @@ FLOAT_CALLS: Final = (
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
     "floor", "ceil", "round", "trunc",
 )  # fmt: skip
+STEPS: Final = ("sign", "floor", "ceil", "round", "trunc")
+"""Functions that are constant between jumps; an error matters where it reaches one."""
 FLOAT_TESTS: Final = ("is_nan", "is_inf")
 ROUND_TF32: Final = "round_tf32"
 """A float32 with the 10 fraction bits that tensor units of GPUs multiply."""

@@ -22,7 +22,7 @@ from sketch.lang.dtypes import (
     size_of,
 )
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary, Var
-from sketch.lang.operator_names import ROUND_TF32
+from sketch.lang.operator_names import ROUND_TF32, STEPS
 from sketch.lang.scalar_functions import UNARY_FUNCTIONS, Array, binary_function
 from sketch.lang.tensor import Tensor
 from sketch.oracle.evaluate import Evaluator
@@ -38,8 +38,6 @@ _WHOLE: Final = 2.0**24
 # Elementary functions: roundings of the operand and of the result that a library may add.
 _OPERAND_ROUNDINGS: Final = 4.0
 _RESULT_ROUNDINGS: Final = 16.0
-# Functions that are constant between jumps; an error matters where it reaches one.
-_STEPS: Final = ("sign", "floor", "ceil", "round", "trunc")
 _COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 # A difference of operands by less than this is followed exactly enough by the tangent's values.
 _NEAR: Final = 0.1
@@ -164,7 +162,7 @@ class RoundingErrors:
             return np.where(error > 0, error + own, 0.0)
         if not is_float(node.operand.dtype):
             return np.where(error > 0, np.inf, 0.0)
-        if node.op not in _STEPS:
+        if node.op not in STEPS:
             operand = unit(node.operand.dtype) * _OPERAND_ROUNDINGS
             error = error + operand * magnitude(value)
             if node.op in ("sin", "cos"):
@@ -174,7 +172,7 @@ class RoundingErrors:
         spread = np.maximum(
             _distance(function(value + error), here), _distance(function(value - error), here)
         )
-        if node.op in _STEPS:
+        if node.op in STEPS:
             return spread
         if node.op == "tan":
             spread = np.where(error < _NEAR, spread, np.inf)

@@ -11,8 +11,9 @@ import pytest
 
 import autosched as asd
 from autosched.compilation import unmeasured, wires
-from autosched.compilation.network import network_contents
-from autosched.compilation.whole_error import Choice, within
+from autosched.compilation.network import extract_checked, network_contents, network_tasks
+from autosched.compilation.scheduled import Scheduled
+from autosched.compilation.whole_error import Choice, error_of, within
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Array, Network, Value
 from autosched.graph.ops.conv import Conv
@@ -26,6 +27,8 @@ from autosched.tasks.candidate import Candidate
 from autosched.tasks.kernel import kernel_of
 from codegen.host import host_target
 from codegen.kernel import CompiledKernel
+from sketch.population.population import sample
+from sketch.rules.generate import generate
 
 TARGET = host_target(1)
 CHANNELS = 16
@@ -78,7 +81,7 @@ def test_differences_of_like_values_amplify_errors() -> None:
     assert isinstance(loaded, CpuProgram)
     steps = [n for n, step in enumerate(program.steps) if step.info.flops > 0]
     inputs = random_arrays(program.inputs)
-    found = amplifications(program, loaded.take(), inputs, steps)
+    found = amplifications(program, loaded.take(), inputs, dict.fromkeys(steps, "float32"))
     assert 70 < found[steps[0]] < 300
     assert 0.5 < found[steps[1]] < 2
 
@@ -211,6 +214,49 @@ def test_where_no_output_says_anything_errors_stay_what_they_are() -> None:
     assert isinstance(loaded, CpuProgram)
     steps = [n for n, step in enumerate(program.steps) if step.info.flops > 0]
     inputs = random_arrays(program.inputs)
-    assert amplifications(program, loaded.take(), inputs, steps) == {steps[0]: 1.0}
-    errors = {steps[0]: 3e-6}
-    assert moved_together(program, loaded.take(), inputs, errors) == pytest.approx(3e-6)
+    dtypes, errors = {steps[0]: "float32"}, {steps[0]: 3e-6}
+    assert amplifications(program, loaded.take(), inputs, dtypes) == {steps[0]: 1.0}
+    assert moved_together(program, loaded.take(), inputs, errors, dtypes) == pytest.approx(3e-6)
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "UINT8"])
+def test_results_of_any_type(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """An odd number of elements; as nothing follows, errors of a variant stay what they are."""
+    monkeypatch.setattr("autosched.search.unmeasured.SURE_BELOW", 1e9)
+    monkeypatch.setattr(unmeasured, "kernel_errors", lambda *_: (9e-6, 9e-6))
+    to = getattr(onnx.TensorProto, kind)
+    nodes = [
+        MAKE("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        MAKE("Abs", ["c"], ["a"]),
+        MAKE("Cast", ["a"], ["y"], to=to),
+    ]
+    many = np.concatenate([weights(), weights()[:1]])
+    weight = onnx.numpy_helper.from_array(many, "w")
+    graph = onnx.helper.make_graph(
+        nodes,
+        "typed",
+        [onnx.helper.make_tensor_value_info("x", FLOAT, (1, CHANNELS, 13, 13))],
+        [onnx.helper.make_tensor_value_info("y", to, None)],
+        [weight],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    module = asd.compile(asd.from_onnx(model), target=TARGET)
+    (found,) = [s.info.algorithm for s in module.program.kernel_steps if "conv" in s.info.name]
+    assert found.startswith("winograd"), found
+
+
+@pytest.mark.parametrize("function", ["relu", "floor"])
+def test_errors_before_a_jump_are_estimated(function: str) -> None:
+    """A check forgives what rounding does at a jump, so what it finds is too little."""
+    builder = GraphBuilder("convolution")
+    value = builder.input(Value("image", (1, CHANNELS, 12, 12)))
+    value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, builder.constant("w", weights())])
+    net = Network("convolution", builder.finish({"y": builder.add(UnaryOp(function), [value])}))
+    tasks = network_tasks(extract_checked(net, TARGET), TARGET)
+    (task,) = [task for task in tasks if len(task.variants) > 1]
+    sketch = generate(task.variant("winograd-6").dag, TARGET, variant="winograd-6")[0]
+    candidate = Candidate(sketch, sample(sketch, 1, np.random.default_rng(0)).row(0))
+    found = error_of(Scheduled(task, candidate, "model", errors=(4e-8, 4e-8)))
+    assert (found == 4e-8) == (function == "relu")
+    assert found < 1e-5

@@ -119,3 +119,10 @@ def test_errors_of_variants_are_kept_in_logs() -> None:
     found = from_json(json.loads(json.dumps(to_json(wanted))))
     assert found == wanted
     assert "variant_errors" not in to_json(record("direct", 1e-7))["result"]
+
+
+def test_a_variant_without_any_error_was_measured() -> None:
+    assert allowed("default", record("direct"), record("winograd", None, (0.0, 0.0))) == {
+        "direct",
+        "winograd",
+    }

@@ -1,0 +1,35 @@
+"""Which programs have results that jump."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sketch.analysis.jumps import jumps
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import Expr, cast, select, unary
+from sketch.lang.functions import maximum
+from sketch.lang.tensor import compute, placeholder
+
+CASES: dict[str, tuple[Callable[[Expr], Expr], str, bool]] = {
+    "relu": (lambda x: maximum(x, 0.0), "float32", False),
+    "exponential": (lambda x: unary("exp", x), "float32", False),
+    "leaky": (lambda x: select(x > 0, x, x * 0.1), "float32", False),
+    "wider": (lambda x: cast(x, "float64"), "float32", False),
+    "to float": (lambda x: cast(x, "float32"), "int32", False),
+    "of a 16-bit float": (lambda x: cast(x, "float32"), "float16", False),
+    "floor": (lambda x: unary("floor", x * 8.0) / 8.0, "float32", True),
+    "sign": (lambda x: unary("sign", x), "float32", True),
+    "sign of an integer": (lambda x: unary("sign", x), "int32", False),
+    "to integer and back": (lambda x: cast(cast(x, "int32"), "float32"), "float32", True),
+    "through 16 bits": (lambda x: cast(cast(x, "bfloat16"), "float32"), "float32", True),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_rounds_floats_jumps(case: str) -> None:
+    function, dtype, expected = CASES[case]
+    data = placeholder((4, 8), dtype=dtype, name="x")
+    middle = compute((4, 8), lambda *i: function(data[i]), name="middle")
+    assert jumps(ComputeDAG([compute((4, 8), lambda *i: middle[i] + 1, name="y")])) == expected
