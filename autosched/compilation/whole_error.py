@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import hypot, inf
+from math import ceil, hypot, inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autosched.compilation.scheduled import expected_seconds
 from autosched.runtime.amplification import amplifications, moved_together
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from autosched.runtime.archive import Contents
     from sketch.target.target import Target
 
-# Of two times that differ by less, none is the shorter.
-_LEAST_SECONDS: Final = 1e-9
+# A hundred tasks lose less than a hundredth of what is allowed by rounding up.
+_PARTS: Final = 1 << 14
 # Two runs tell the errors of all steps together this well; one more for each step tells them apart.
 _WELL_WITHIN: Final = 0.7
 # Below it, relative errors have no meaning in float32.
@@ -54,35 +55,43 @@ class Choice:
 def within(tasks: Sequence[Sequence[Choice]], limit: float) -> list[Choice]:
     """One choice for each task, the first of all where their errors are at most ``limit`` together.
 
-    Else others are taken that lessen the sum of squares the most for the time that they cost, and
-    then those are taken back that were not necessary.
+    Else those that take the least time with that, by dynamic programming over the sum of squares in
+    parts of ``limit`` squared, rounded up; those with the least errors where nothing is within it.
     """
-    chosen = [choices[0] for choices in tasks]
-    while (excess := _squares(chosen) - limit**2) > 0:
-        best, most = None, 0.0
-        for number, choices in enumerate(tasks):
-            for other in choices:
-                gain = _gain(chosen[number], other, excess)
-                if gain > most:
-                    best, most = (number, other), gain
-        if best is None:
-            return chosen
-        chosen[best[0]] = best[1]
-    for number in sorted(range(len(tasks)), key=lambda n: tasks[n][0].seconds - chosen[n].seconds):
-        first = [*chosen[:number], tasks[number][0], *chosen[number + 1 :]]
-        if _squares(first) <= limit**2:
-            chosen = first
-    return chosen
+    firsts = [choices[0] for choices in tasks]
+    if _squares(firsts) <= limit**2:
+        return firsts
+    least = [min(choices, key=lambda choice: choice.error) for choices in tasks]
+    if limit <= 0.0:
+        return least
+    seconds = np.zeros(_PARTS + 1)  # of the tasks so far, by the parts that are left for the others
+    taken: list[NDArray[np.int64]] = []
+    for choices in tasks:
+        ways = np.full((len(choices), _PARTS + 1), np.inf)
+        for way, choice in zip(ways, choices, strict=True):
+            parts = _parts(choice, limit)
+            if parts <= _PARTS:
+                way[: _PARTS + 1 - parts] = seconds[parts:] + choice.seconds
+        taken.append(ways.argmin(axis=0))
+        seconds = ways.min(axis=0)
+    if np.isinf(seconds[0]):
+        return least
+    chosen: list[Choice] = []
+    left = int(np.argmin(seconds))
+    for choices, numbers in zip(reversed(tasks), reversed(taken), strict=True):
+        chosen.append(choices[int(numbers[left])])
+        left += _parts(chosen[-1], limit)
+    return chosen[::-1]
 
 
 def _squares(choices: Sequence[Choice]) -> float:
     return sum(choice.error**2 for choice in choices)
 
 
-def _gain(now: Choice, other: Choice, excess: float) -> float:
-    """What is won of ``excess`` for a second."""
-    less = min(now.error**2 - other.error**2, excess)
-    return less / max(other.seconds - now.seconds, _LEAST_SECONDS)
+def _parts(choice: Choice, limit: float) -> int:
+    """Of the square of the limit that the square of an error takes."""
+    share = min((choice.error / limit) ** 2, 2.0)
+    return ceil(share * _PARTS)
 
 
 def held(
@@ -140,7 +149,7 @@ def error_of(item: Scheduled, other: Scheduled | None = None) -> float:
 
     Where it was never measured it is estimated: from what is known of how errors grow, and of the
     error of an ``other`` variant of the task, or of how values are rounded.  So it is where results
-    jump: a check forgives what rounding may do there, and errors before a jump do not show.
+    jump: a check allows what rounding may do there, and errors before a jump do not show.
     """
     growth = _growth(item)
     if growth <= 1.0:

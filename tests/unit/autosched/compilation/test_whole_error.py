@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,24 @@ def test_of_several_choices_the_one_that_is_enough_for_its_time() -> None:
     tasks = [choices((1.0, 4.0), (1.1, 1.0), (3.0, 0.0))]
     assert within(tasks, 2.0) == [tasks[0][1]]
     assert within(tasks, 0.5) == [tasks[0][2]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_other_choices_within_the_limit_take_less_time(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tasks = [choices(*rng.random((rng.integers(1, 4), 2)).tolist()) for _ in range(5)]
+    limit = 2.0 * rng.random()
+    found = within(tasks, limit)
+    squares = sum(choice.error**2 for choice in found)
+    allowed = [c for c in product(*tasks) if sum(each.error**2 for each in c) <= limit**2]
+    least = min((sum(each.seconds for each in c) for c in allowed), default=None)
+    if least is None:
+        assert found == [min(task, key=lambda choice: choice.error) for task in tasks]
+    elif tuple(task[0] for task in tasks) in allowed:
+        assert found == [task[0] for task in tasks]
+    else:
+        assert squares <= limit**2
+        assert sum(choice.seconds for choice in found) == pytest.approx(least)
 
 
 def network(*weights: Array) -> Network:
@@ -248,7 +267,7 @@ def test_results_of_any_type(monkeypatch: pytest.MonkeyPatch, kind: str) -> None
 
 @pytest.mark.parametrize("function", ["relu", "floor"])
 def test_errors_before_a_jump_are_estimated(function: str) -> None:
-    """A check forgives what rounding does at a jump, so what it finds is too little."""
+    """A check allows what rounding does at a jump, so what it finds is too little."""
     builder = GraphBuilder("convolution")
     value = builder.input(Value("image", (1, CHANNELS, 12, 12)))
     value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, builder.constant("w", weights())])
