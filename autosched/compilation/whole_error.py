@@ -155,7 +155,7 @@ def error_of(item: Scheduled, other: Scheduled | None = None) -> float:
     if growth <= 1.0:
         return 0.0
     if item.known_errors:
-        hidden = growth * float(np.finfo(np.float32).eps) if jumps(item.task.dag) else 0.0
+        hidden = growth * float(np.finfo(np.float32).eps) if jumps(item.task.dag.stages) else 0.0
         return max(item.known_errors[0], hidden)
     if other is not None and other.known_errors and _growth(other) > 1.0:
         return other.known_errors[0] * growth / _growth(other)

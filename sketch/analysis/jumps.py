@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from sketch.dag.dag import ComputeDAG
+from collections.abc import Iterable
+
 from sketch.lang.dtypes import is_float, is_integer, is_storage_float
 from sketch.lang.expr import Cast, Expr, Unary
 from sketch.lang.operator_names import STEPS
 from sketch.lang.rewrite import walk
+from sketch.lang.tensor import Compute
 
 
-def jumps(dag: ComputeDAG) -> bool:
+def jumps(stages: Iterable[Compute]) -> bool:
     """Whether some stage rounds floats: to integers, to 16 bits, or by a function that does.
 
     Conditions are not looked at: most of those of networks, such as a ReLU's, are continuous.
     """
-    bodies = (body for op in dag.stages for body in op.bodies)
+    bodies = (body for op in stages for body in op.bodies)
     return any(_jumps(node) for body in bodies for node in walk(body))
 
 
