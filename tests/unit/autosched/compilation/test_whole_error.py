@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,14 @@ def test_results_of_any_type(monkeypatch: pytest.MonkeyPatch, kind: str) -> None
     module = asd.compile(asd.from_onnx(model), target=TARGET)
     (found,) = [s.info.algorithm for s in module.program.kernel_steps if "conv" in s.info.name]
     assert found.startswith("winograd"), found
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_kernel_with_short_sums_is_not_the_one_that_was_checked(short: bool) -> None:
+    recalled: Any = SimpleNamespace(checked=True)
+    unused: Any = None
+    scheduled = Scheduled(unused, unused, "record", recalled, short_sums=short)
+    assert scheduled.checked == (not short)
 
 
 @pytest.mark.parametrize("function", ["relu", "floor"])
