@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.few_trials --json FILE``
 
-Each task is tuned alone, twice from nothing: no log, and no schedules of other tasks.  Tasks are
-those that take most of networks of different kinds, at different ranks.
+Each task is tuned alone and from nothing: no log, and no schedules of other tasks; once with many
+trials, and with few once a seed.  Tasks are those that take most of networks of different kinds, at
+different ranks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import geometric_mean
 from typing import Final
 
 from autosched import zoo
@@ -42,14 +44,17 @@ _ROUNDS: Final = 15
 
 
 def tasks_of(name: str, target: Target) -> tuple[list[TaskSpec], MeasureOptions]:
-    """The tasks of a network at some ranks by their time, and how they are measured; of a network
-    with few tasks those at fewer ranks.
+    """The tasks of a network at some ranks by their time, and how they are measured.
+
+    Of a network with few tasks they are evenly spread.
     """
     extraction = extract_checked(zoo.build(name), target)
     tasks = network_tasks(extraction, target)
     order = sorted(tasks, key=lambda task: -task.weight * rough_seconds(task.dag, target))
     state = cache_state_of(extraction, target)
-    chosen = [order[rank] for rank in RANKS if rank < len(order)]
+    last, count = len(order) - 1, len(RANKS)
+    spread = sorted({last * number // (count - 1) for number in range(count)})
+    chosen = [order[rank] for rank in (RANKS if last >= RANKS[-1] else spread)]
     return chosen, MeasureOptions(cache_state=state, inputs="aligned")
 
 
@@ -66,22 +71,25 @@ def tuned(
 
 
 def row(name: str, task: TaskSpec, arguments: argparse.Namespace, measure: MeasureOptions) -> Row:
-    """Of a task: times of both schedules, in milliseconds, and the seconds of both runs."""
-    few, few_s = tuned(task, arguments.few, arguments.seed, measure)
-    many, many_s = tuned(task, arguments.many, arguments.seed, measure)
+    """Of a task: times of all schedules, in milliseconds, and the seconds of all runs."""
+    many, many_s = tuned(task, arguments.many, 0, measure)
+    few = [tuned(task, arguments.few, seed, measure) for seed in range(arguments.seeds)]
+    candidates = [many, *(candidate for candidate, _ in few)]
     with LocalRunner(task.target, measure) as runner:
-        both = runner.remeasure(task, [few, many], _ROUNDS)
-    times = [result.median for result in both if isinstance(result, Timing)]
-    if len(times) < len(both):
-        raise SystemExit(f"{name}, {task.name}: {both}")
+        results = runner.remeasure(task, candidates, _ROUNDS)
+    times = [result.median for result in results if isinstance(result, Timing)]
+    if len(times) < len(results):
+        raise SystemExit(f"{name}, {task.name}: {results}")
+    ratios = [seconds / times[0] for seconds in times[1:]]
     return {
         "name": f"{name} {task.name}",
-        "variants": [few.sketch.variant, many.sketch.variant],
-        "few_ms": times[0] * 1e3,
-        "many_ms": times[1] * 1e3,
-        "ratio": times[0] / times[1],
-        "few_s": few_s,
+        "variants": [candidate.sketch.variant for candidate in candidates],
+        "many_ms": times[0] * 1e3,
+        "few_ms": [seconds * 1e3 for seconds in times[1:]],
+        "ratios": ratios,
+        "ratio": geometric_mean(ratios),
         "many_s": many_s,
+        "few_s": [seconds for _, seconds in few],
     }
 
 
@@ -91,7 +99,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS)
     parser.add_argument("--few", type=int, default=64, help="trials")
     parser.add_argument("--many", type=int, default=1000, help="trials")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=3, help="runs of few trials")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args(given)
@@ -101,10 +109,10 @@ def main(given: Sequence[str] | None = None) -> None:
         for task in tasks:
             rows.append(row(name, task, arguments, measure))
             last = rows[-1]
+            of_many = ", ".join(f"{ratio:.3f}" for ratio in last["ratios"])
             print(
-                f"{last['name']}: {arguments.few} trials {last['few_ms']:.4g} ms, "
-                f"{arguments.many} {last['many_ms']:.4g} ms, {last['ratio']:.3f}; "
-                f"{last['few_s']:.1f} and {last['many_s']:.0f} s",
+                f"{last['name']}: {arguments.many} trials {last['many_ms']:.4g} ms in "
+                f"{last['many_s']:.0f} s; {arguments.few} in {max(last['few_s']):.1f} s: {of_many}",
                 flush=True,
             )
             write_json(arguments.json, rows, means=geometric_means(rows, ("ratio",)))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -117,13 +117,17 @@ def layouts_table(rows: Sequence[Json]) -> Iterator[str]:
 
 def few_trials_table(rows: Sequence[Json]) -> Iterator[str]:
     """Tasks after few trials, and after many; the last line is the geometric mean."""
-    yield _line(["", "few trials", "many trials", "few / many", "seconds for few", "for many"])
-    yield _line(["---", *["---:"] * 5])
+    header = ["", "many trials", "few / many", "of each seed", "seconds for few", "for many"]
+    yield _line(header)
+    yield _line(["---", *["---:"] * (len(header) - 1)])
     for row in rows:
-        times = (_ms(row["few_ms"]), _ms(row["many_ms"]), f"{row['ratio']:.3f}")
-        yield _line([row["name"], *times, f"{row['few_s']:.1f}", f"{row['many_s']:.0f}"])
-    mean = math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
-    yield _line(["geometric mean", "", "", f"{mean:.3f}", "", ""])
+        ratios = ", ".join(f"{ratio:.2f}" for ratio in row["ratios"])
+        times = (f"{max(row['few_s']):.1f}", f"{row['many_s']:.0f}")
+        yield _line([row["name"], _ms(row["many_ms"]), f"{row['ratio']:.3f}", ratios, *times])
+    seeds = zip(*(row["ratios"] for row in rows), strict=True)
+    means = ", ".join(f"{geometric_mean(seed):.3f}" for seed in seeds)
+    mean = geometric_mean(row["ratio"] for row in rows)
+    yield _line(["geometric mean", "", f"{mean:.3f}", means, "", ""])
 
 
 def environment(content: Json) -> str:

@@ -107,9 +107,9 @@ def test_a_row_of_layouts(tmp_path):
 
 
 def test_rows_of_few_trials_and_their_mean(tmp_path):
-    row = {"name": "net conv.1", "few_ms": 0.21, "many_ms": 0.2, "few_s": 2.04, "many_s": 31.2}
-    rows = [row | {"ratio": 1.05}, row | {"ratio": 1.0}]
+    row = {"name": "net conv.1", "many_ms": 0.2, "many_s": 31.2, "few_s": [1.9, 2.04]}
+    rows = [row | {"ratio": 1.05, "ratios": [1.1, 1.0]}, row | {"ratio": 1.0, "ratios": [1.0, 1.0]}]
     (tmp_path / "few_trials.json").write_text(json.dumps({**ENVIRONMENT, "rows": rows}))
     page = generate_page(tmp_path)
-    assert "| net conv.1 | 0.210 | 0.200 | 1.050 | 2.0 | 31 |" in page
-    assert "| geometric mean |  |  | 1.025 |  |  |" in page
+    assert "| net conv.1 | 0.200 | 1.050 | 1.10, 1.00 | 2.0 | 31 |" in page
+    assert "| geometric mean |  | 1.025 | 1.049, 1.000 |  |  |" in page
