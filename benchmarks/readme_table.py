@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -130,6 +130,18 @@ def few_trials_table(rows: Sequence[Json]) -> Iterator[str]:
     yield _line(["geometric mean", "", f"{mean:.3f}", means, "", ""])
 
 
+def time_to_quality_table(rows: Sequence[Json]) -> Iterator[str]:
+    """Latency after short runs over that of a long one; a line for all seeds of a network."""
+    yield _line(["", "seconds", "short / long", "of each seed", "long"])
+    yield _line(["---", *["---:"] * 4])
+    for (name, seconds), runs in groupby(rows, lambda row: (row["name"], row["seconds"])):
+        known = [(row["of_known"]["end"], row["latency_ms"]["known"]) for row in runs]
+        ratios = [ratio for ratio, _ in known]
+        each = ", ".join(f"{ratio:.3f}" for ratio in ratios)
+        long = _ms(geometric_mean(ms for _, ms in known))
+        yield _line([name, f"{seconds:g}", f"{geometric_mean(ratios):.3f}", each, long])
+
+
 def environment(content: Json) -> str:
     """One sentence: machine and versions."""
     machine, versions = content["machine"], content["versions"]
@@ -215,6 +227,7 @@ _TABLES = (
     ("attention", "Attention of 12 heads of 64, float32", comparison_table),
     ("int8", "Products and convolutions of 8-bit integers", comparison_table),
     ("layouts", "Convolutions as they are written, in two layouts", layouts_table),
+    ("time_to_quality", "After 60 and 180 seconds, over 30 minutes", time_to_quality_table),
     ("few_trials", "Tasks after 64 trials and after 1,000, from nothing", few_trials_table),
 )
 

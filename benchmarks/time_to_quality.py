@@ -1,10 +1,12 @@
 """Latency of networks against seconds of tuning: one run a seed, compiled again at checkpoints.
 
-``python -m benchmarks.time_to_quality --networks resnet-18 --seconds 1800 --seeds 3 --json FILE
---picture FILE.png``
+``python -m benchmarks.time_to_quality --networks resnet-18 --seconds 60 180 --seeds 3 --json FILE
+--picture FILE.png --known FOLDER``
 
 The curve is the sum of the tasks' best bursts so far, from the log of the run.  At the checkpoints
-the network is compiled with the records of that moment, and the modules are timed in turns.
+the network is compiled with the records of that moment, and the modules are timed in turns; so is
+the one of a long run in FOLDER, as of ``autosched tune resnet-18 --budget 30m --set stop_below=0
+--log FOLDER/resnet-18.2t.jsonl``.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
+from itertools import groupby, product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -125,6 +127,7 @@ def measure(
     return {
         "name": network.name,
         "threads": target.threads,
+        "seconds": job.options.budget_s,
         "seed": job.options.seed,
         "trials": points[-1].trials if points else 0,
         "curve": [[p.seconds, p.trials, p.sum_s * 1e3] for p in points],
@@ -162,7 +165,8 @@ def in_turns(modules: Sequence[Module]) -> list[float]:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """One picture: latency over the final sum of tasks, for each network and seed.
+    """One picture: latencies and sums of tasks over the best known, for each network and run; over
+    the run's own end where no better is known.
 
     Runs that ended before every task had a time have no curve.
     """
@@ -174,22 +178,17 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     names = list(dict.fromkeys(row["name"] for row in drawn))
     for row in drawn:
         color = f"C{names.index(row['name'])}"
+        of_best, end = row["of_known"] or row["of_end"], row["curve"][-1]
+        label = row["name"] if row is next(r for r in drawn if r["name"] == row["name"]) else None
+        sums = [point[2] / end[2] * of_best["end"] for point in row["curve"]]
         seconds = [point[0] for point in row["curve"]]
-        last = row["curve"][-1][2]
-        first = row["seed"] == min(r["seed"] for r in drawn if r["name"] == row["name"])
-        axes.step(
-            seconds, [point[2] / last for point in row["curve"]], where="post", color=color,
-            alpha=0.7, label=row["name"] if first else None,
-        )  # fmt: skip
-        marks = [
-            (float(when), of) for when, of in row["of_end"].items() if when not in ("0", "end")
-        ]
-        axes.plot([s for s, _ in marks], [of for _, of in marks], "o", color=color)
-    axes.axhline(1.05, color="grey", linestyle=":")
-    axes.axhline(1.02, color="grey", linestyle=":")
+        axes.step(seconds, sums, where="post", color=color, alpha=0.5, label=label)
+        axes.plot(end[0], of_best["end"], "o", color=color)
+    for part in PARTS:
+        axes.axhline(1.0 + part, color="grey", linestyle=":")
     axes.set(
         xscale="log" if drawn else "linear", xlabel="seconds of tuning",
-        ylabel="over the end: sum of tasks (line), latency (dots)",
+        ylabel="over the best known: sum of tasks (line), latency (dot)",
     )  # fmt: skip
     if drawn:
         axes.legend(fontsize="small")
@@ -198,10 +197,10 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 
 
 def main() -> None:
-    """A row for each network and seed, written after each."""
+    """A row for each network, length of a run and seed, written after each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_networks(parser)
-    parser.add_argument("--seconds", type=float, default=1800.0, help="of a run")
+    parser.add_argument("--seconds", nargs="+", type=float, default=[60.0, 180.0], help="of runs")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
@@ -211,19 +210,18 @@ def main() -> None:
     parser.add_argument("--picture", metavar="FILE", type=Path)
     arguments = parser.parse_args()
     target = autosched.Target("cpu", threads=arguments.threads)
-    options = TuneOptions(budget_s=arguments.seconds, stop_below=0.0)
     rows: list[Row] = []
-    for name in CASES if arguments.all else arguments.networks:
-        for seed in range(arguments.seeds):
-            with tempfile.TemporaryDirectory() as folder:
-                log = RecordLog(Path(folder) / "log.jsonl")
-                job = TuneJob(options=replace(options, seed=seed), log=log)
-                known = _known(arguments.known, name, target)
-                rows.append(measure(zoo.build(name), target, job, CHECKPOINTS, in_turns, known))
-            print(_line(rows[-1]), flush=True)
-            write_json(arguments.json, rows)
-            if arguments.picture is not None:
-                draw(rows, arguments.picture)
+    names = CASES if arguments.all else arguments.networks
+    for name, seconds, seed in product(names, arguments.seconds, range(arguments.seeds)):
+        options = TuneOptions(budget_s=seconds, stop_below=0.0, seed=seed)
+        with tempfile.TemporaryDirectory() as folder:
+            job = TuneJob(options=options, log=RecordLog(Path(folder) / "log.jsonl"))
+            known = _known(arguments.known, name, target)
+            rows.append(measure(zoo.build(name), target, job, CHECKPOINTS, in_turns, known))
+        print(_line(rows[-1]), flush=True)
+        write_json(arguments.json, rows)
+        if arguments.picture is not None:
+            draw(rows, arguments.picture)
 
 
 def _known(folder: Path | None, name: str, target: Target) -> Sequence[Record]:
@@ -235,7 +233,8 @@ def _known(folder: Path | None, name: str, target: Target) -> Sequence[Record]:
 def _line(row: Row) -> str:
     parts = [f"{when} s {of:.3f}" for when, of in row["of_end"].items() if when != "end"]
     end = f"{row['latency_ms']['end']:.4g} ms"
-    told = f"{row['name']} seed {row['seed']}: {end}; over it after {', '.join(parts)}"
+    told = f"{row['name']} {row['seconds']:g} s, seed {row['seed']}: {end}"
+    told += f"; over it after {', '.join(parts)}"
     known = f"; over the best known {row['of_known']['end']:.3f}" if row["of_known"] else ""
     return told + known
 

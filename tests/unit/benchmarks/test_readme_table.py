@@ -106,6 +106,20 @@ def test_a_row_of_layouts(tmp_path):
     assert "| conv1x1 56 64 64 s1 | 0.052 | 0.053 | 0.98 |" in generate_page(tmp_path)
 
 
+def test_runs_of_a_network_and_length_are_one_line(tmp_path):
+    def run(name, seconds, ratio):
+        latencies = {"end": 2.0 * ratio, "known": 2.0}
+        return {"name": name, "seconds": seconds, "of_known": {"end": ratio}} | {
+            "latency_ms": latencies
+        }
+
+    rows = [run("net", 60.0, 1.1), run("net", 60.0, 1.0), run("net", 180.0, 1.02)]
+    (tmp_path / "time_to_quality.json").write_text(json.dumps({**ENVIRONMENT, "rows": rows}))
+    page = generate_page(tmp_path)
+    assert "| net | 60 | 1.049 | 1.100, 1.000 | 2.00 |" in page
+    assert "| net | 180 | 1.020 | 1.020 | 2.00 |" in page
+
+
 def test_rows_of_few_trials_and_their_mean(tmp_path):
     row = {"name": "net conv.1", "many_ms": 0.2, "many_s": 31.2, "few_s": [1.9, 2.04]}
     rows = [row | {"ratio": 1.05, "ratios": [1.1, 1.0]}, row | {"ratio": 1.0, "ratios": [1.0, 1.0]}]

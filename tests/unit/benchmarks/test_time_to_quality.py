@@ -84,7 +84,7 @@ def test_the_best_known_is_timed_beside_it(tmp_path: Path) -> None:
 
 def test_a_run_without_a_time_of_every_task_is_drawn_empty(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    row = {"name": "a", "seed": 0, "curve": [], "of_end": {"0": 1.0, "end": 1.0}}
+    row = {"name": "a", "curve": [], "of_end": {"0": 1.0, "end": 1.0}, "of_known": {}}
     draw([row], tmp_path / "none.png")
     draw([row, {**row, "curve": [[3.0, 4, 2.0], [5.0, 6, 1.0]]}], tmp_path / "one.png")
     assert (tmp_path / "none.png").exists() and (tmp_path / "one.png").exists()
