@@ -1,18 +1,40 @@
 """Batches that were measured while the machine was slower: noticed, and corrected.
 
-When the fastest of a batch is slower than the task's best, the best is timed again: if it has
-become slower, too, the machine has, and the search takes the times of the batch divided by that.
-What would be a new best so is timed in turns with the old one, and must win clearly: nothing
-becomes the best by a correction.  The log keeps what was measured.
+When the fastest of a batch is slower than the task's best, the *anchor* is timed again, the
+candidate with the least time that was ever measured of the task: if it has become slower, too, the
+machine has, and the search takes the times of the batch divided by that.  What would be a new best
+so is timed in turns with the old one and with the anchor, and must win clearly: nothing becomes the
+best by a correction.  What it is then believed to take is its time next to the anchor's, so that
+lucky rounds do not add up.  The log keeps what was measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from autosched.measure.protocol import Runner
 from autosched.measure.result import MeasureResult, Timing, scaled
 from autosched.records.paired import clearly_faster
+
+if TYPE_CHECKING:
+    from autosched.tasks.candidate import Candidate
+    from autosched.tuning.options import TuneOptions
+    from autosched.tuning.task_run import TaskRun
+
+# Rounds in which the anchor is timed again.
+_AGAIN: Final = 3
+# Of the rounds in turns, the share that a candidate did better in than it is believed to do.
+_SURE: Final = 0.75
+
+
+class Known(NamedTuple):
+    """A candidate: its seconds on the quiet machine, and its timing in turns with others."""
+
+    seconds: float
+    in_turns: MeasureResult
 
 
 @dataclass(slots=True)
@@ -20,35 +42,66 @@ class Disturbances:
     """What is known of a run.
 
     Attributes:
-        doubt: a batch whose fastest takes this many times the best's time is looked into.
-        least: slowdown of the best that is more than noise.
+        options: ``doubt``: a batch whose fastest takes this many times the best's time is looked
+            into; ``slowdown``: of the anchor that is more than noise; ``leaders``: of a batch that
+            are timed in turns with the best, in ``leader_rounds`` rounds.
         batches: that were measured.
         slowdowns: of those in which the machine was slower.
     """
 
-    doubt: float
-    least: float
+    options: TuneOptions
     batches: int = 0
     slowdowns: list[float] = field(default_factory=list)
 
+    def undisturbed(
+        self,
+        run: TaskRun,
+        runner: Runner,
+        candidates: Sequence[Candidate],
+        results: Sequence[MeasureResult],
+    ) -> list[MeasureResult]:
+        """Results of a batch as they would have been on a quiet machine.
+
+        Args:
+            run: state of the task, before the batch.
+            runner: times again.
+            candidates: of the batch.
+            results: one for each candidate.
+        """
+        if not self.suspicious(results, run.best_s):
+            return list(results)
+        anchor_s, anchor = run.anchor
+        (again,) = runner.remeasure(run.task, [anchor], _AGAIN)
+        found = self.corrected(results, again, anchor_s)
+        faster = challengers(found, run.best_s, self.options.leaders)
+        if not faster:
+            return found
+        ((_, best),) = run.measured.leaders(1)
+        holders = [best] if best.key == anchor.key else [best, anchor]
+        timed = [*holders, *(candidates[n] for n in faster)]
+        turns = runner.remeasure(run.task, timed, self.options.leader_rounds)
+        in_turns = dict(zip(faster, turns[len(holders) :], strict=True))
+        old, quiet = Known(run.best_s, turns[0]), Known(anchor_s, turns[len(holders) - 1])
+        return confirmed(results, found, in_turns, old, quiet)
+
     def suspicious(self, results: Sequence[MeasureResult], best_s: float) -> bool:
-        """Whether the best, in seconds, should be timed again after a batch."""
+        """Whether the anchor should be timed again after a batch; ``best_s``: of the task."""
         self.batches += 1
         times = [result.median for result in results if isinstance(result, Timing)]
-        return bool(times) and min(times) > self.doubt * best_s
+        return bool(times) and min(times) > self.options.doubt * best_s
 
     def corrected(
-        self, results: Sequence[MeasureResult], again: MeasureResult, best_s: float
+        self, results: Sequence[MeasureResult], again: MeasureResult, anchor_s: float
     ) -> list[MeasureResult]:
         """The batch as it would have been.
 
         Args:
             results: of the batch.
-            again: the best, timed after it; its fastest round counts.
-            best_s: seconds that the best took before.
+            again: the anchor, timed after it; its fastest round counts.
+            anchor_s: seconds that the anchor took before.
         """
-        slowdown = again.best / best_s if isinstance(again, Timing) else 1.0
-        if slowdown < self.least:
+        slowdown = again.best / anchor_s if isinstance(again, Timing) else 1.0
+        if slowdown < self.options.slowdown:
             return list(results)
         self.slowdowns.append(slowdown)
         return [scaled(result, 1.0 / slowdown) for result in results]
@@ -82,9 +135,9 @@ def challengers(results: Sequence[MeasureResult], best_s: float, most: int) -> l
 def confirmed(
     raw: Sequence[MeasureResult],
     corrected: Sequence[MeasureResult],
-    best_s: float,
     in_turns: Mapping[int, MeasureResult],
-    best: MeasureResult,
+    best: Known,
+    anchor: Known,
 ) -> list[MeasureResult]:
     """Results of which only those are below the best that won against it.
 
@@ -92,19 +145,34 @@ def confirmed(
         raw: results of a batch.
         corrected: the same, corrected; of those below the best that were not timed in turns nobody
             knows whether they were slowed down at all, and ``raw`` counts.
-        best_s: seconds of the best before the batch.
-        in_turns: timings of some, by number, taken in turns with the best.
-        best: its timing there.
+        in_turns: timings of some, by number, taken in turns with the best and the anchor.
+        best: of the task, before the batch.
+        anchor: of the task.
     """
     found: list[MeasureResult] = []
     for n, result in enumerate(corrected):
-        again = in_turns.get(n)
-        if isinstance(result, Timing) and isinstance(again, Timing) and isinstance(best, Timing):
-            least = 0.0 if clearly_faster(again.seconds, best.seconds) else best_s
-            wanted = max(least, best_s * again.median / best.median)
-            found.append(scaled(result, wanted / result.median))
-        elif isinstance(result, Timing) and result.median < best_s:
+        seconds = _believed(in_turns.get(n), best, anchor)
+        if isinstance(result, Timing) and seconds < inf:
+            found.append(scaled(result, seconds / result.median))
+        elif isinstance(result, Timing) and result.median < best.seconds:
             found.append(raw[n])
         else:
             found.append(result)
     return found
+
+
+def _believed(again: MeasureResult | None, best: Known, anchor: Known) -> float:
+    """Seconds of what was timed in turns with both; infinite where one of the three failed."""
+    held, quiet = best.in_turns, anchor.in_turns
+    if not (isinstance(again, Timing) and isinstance(held, Timing) and isinstance(quiet, Timing)):
+        return inf
+    seconds = max(best.seconds * _of(again, held), anchor.seconds * _of(again, quiet))
+    if clearly_faster(again.seconds, held.seconds):
+        return seconds
+    return max(seconds, best.seconds * (1.0 + 1e-9))  # nor does it take the place by a draw
+
+
+def _of(timing: Timing, other: Timing) -> float:
+    """Of another's time what one took at most in ``_SURE`` of their rounds."""
+    parts = sorted(a / b for a, b in zip(timing.seconds, other.seconds, strict=True))
+    return parts[min(len(parts) - 1, int(_SURE * len(parts)))]

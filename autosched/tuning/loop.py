@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from autosched.system.stability import EMULATED, Stability, Watch, tree_cpu_s
 from autosched.system.stopwatch import Stopwatch
 from autosched.system.versions import software_versions
 from autosched.tasks.candidate import Candidate
-from autosched.tuning.disturbance import Disturbances, challengers, confirmed
+from autosched.tuning.disturbance import Disturbances
 from autosched.tuning.job import TuneJob
 from autosched.tuning.network_limit import NetworkLimit
 from autosched.tuning.result import TaskResult, TuneResult
@@ -42,9 +42,6 @@ from autosched.tuning.transfer import Transfer
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
-
-# Rounds in which the best of a task is timed again.
-_AGAIN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ class TuningLoop:
         self._versions = software_versions()
         self._trials = self._faults_told = 0
         self._watch = Watch(tree_cpu_s)  # it is a child of a child that times
-        self._disturbances = Disturbances(options.doubt, options.slowdown)
+        self._disturbances = Disturbances(options)
         self._finished: set[int] = set()
 
     def tune(self) -> TuneResult:
@@ -232,10 +229,11 @@ class TuningLoop:
         results = self._runner.collect(batch.ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, self._scheduler.tasks[batch.turn.task].trials)
-        checked = self._undisturbed(run, candidates, run.held(candidates, checked))
+        raw = run.held(candidates, checked)
+        checked = self._undisturbed(run, candidates, raw)
         before = run.best_s
         with self._thinking:
-            run.tell(candidates, checked)
+            run.tell(candidates, checked, raw)
         self._trials += len(checked)
         failed = sum(isinstance(result, Failure) for result in checked)
         took = self._clock() - began
@@ -250,19 +248,9 @@ class TuningLoop:
         """A batch as it would have been on a quiet machine."""
         emulated = run.task.target.card.emulated  # its times are estimates
         many = self._runner.trials_in_flight > 0  # it looks after its machines itself
-        if emulated or many or not self._disturbances.suspicious(results, run.best_s):
+        if emulated or many:
             return results
-        ((_, best),) = run.measured.leaders(1)
-        (again,) = self._runner.remeasure(run.task, [best], _AGAIN)
-        found = self._disturbances.corrected(results, again, run.best_s)
-        faster = challengers(found, run.best_s, self._options.leaders)
-        if not faster:
-            return found
-        leaders = [best, *(candidates[n] for n in faster)]
-        rounds = self._options.leader_rounds
-        holder, *others = self._runner.remeasure(run.task, leaders, rounds)
-        in_turns = dict(zip(faster, others, strict=True))
-        return confirmed(results, found, run.best_s, in_turns, holder)
+        return self._disturbances.undisturbed(run, self._runner, candidates, results)
 
     def _tell_faults(self) -> None:
         """What is new among the faults of the cost model."""
@@ -305,7 +293,7 @@ class TuningLoop:
         timed = [run for run in self._runs if not run.task.target.card.emulated]
         runs = [run for run in timed if run.touched and run.successes]
         for run in sorted(runs, key=lambda run: -run.task.weight * run.best_s):
-            leaders = [c for _, c in run.measured.leaders(self._options.leaders)]
+            leaders = run.leaders(self._options.leaders)
             if not leaders or self._elapsed() >= budget_s:
                 return
             self._progress.update(self._view(self._runs.index(run)))

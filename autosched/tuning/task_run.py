@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from heapq import nsmallest
+from itertools import zip_longest
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,6 +34,14 @@ from sketch.dag.dag import ComputeDAG
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
     from sketch.schedule.sketch import Sketch
+
+
+class _Told(NamedTuple):
+    """A candidate, its result as the search took it, and as it was measured."""
+
+    candidate: Candidate
+    result: MeasureResult
+    measured: MeasureResult
 
 
 class TaskRun:
@@ -71,7 +82,8 @@ class TaskRun:
         self._pool = None if pool is None else CandidatePool(pool)
         self._seeds: Sequence[Candidate] = ()
         self._unit = (math.inf, "")  # of the candidate with that time
-        self._told: list[tuple[Candidate, MeasureResult]] = []
+        self._told: list[_Told] = []
+        self._fastest: list[tuple[float, Candidate]] = []  # as it was measured
 
     @cached_property
     def measured(self) -> Measured:
@@ -118,12 +130,38 @@ class TaskRun:
         batch = self._finish.ask(turn.trials) if finish else []
         return batch or self._search.ask(turn.trials)
 
-    def tell(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
-        """Results for the memory, the model and the books."""
+    @property
+    def anchor(self) -> tuple[float, Candidate]:
+        """The least time that was measured, and what took it; there must be one."""
+        return self._fastest[0]
+
+    def leaders(self, count: int) -> list[Candidate]:
+        """The fastest candidates, by what was measured and by what they are believed to take in
+        turns: beliefs that a disturbed machine gave must win against what is known.
+        """
+        measured = (candidate for _, candidate in self._fastest)
+        believed = (candidate for _, candidate in self.measured.leaders(count))
+        pairs = zip_longest(measured, believed)
+        found = {c.key: c for pair in pairs for c in pair if c is not None}
+        return list(found.values())[:count]
+
+    def tell(
+        self,
+        candidates: Sequence[Candidate],
+        results: Sequence[MeasureResult],
+        measured: Sequence[MeasureResult] | None = None,
+    ) -> None:
+        """Results for the memory, the model and the books.
+
+        Args:
+            candidates: of a batch.
+            results: one for each, as the search is to take it.
+            measured: what was measured; None: the same.
+        """
         self._search.tell(candidates, results)
         if self._uses_model:
             self._learner.tell(self.task.key, candidates, results)
-        self._note(candidates, results)
+        self._note(candidates, results, measured or results)
 
     def restrict(self, largest: float) -> int:
         """Hold the task to an error, in what is known, too: whatever has more of it has failed, and
@@ -136,15 +174,25 @@ class TaskRun:
         for name in ("measured", "_search", "_finish"):
             self.__dict__.pop(name, None)
         self._seeds = ()
-        candidates = [candidate for candidate, _ in self._told]
-        results = self.held(candidates, [result for _, result in self._told])
-        self._told, self.best_s = [], math.inf
+        candidates = [told.candidate for told in self._told]
+        results = self.held(candidates, [told.result for told in self._told])
+        measured = self.held(candidates, [told.measured for told in self._told])
+        self._told, self._fastest, self.best_s = [], [], math.inf
         self._search.tell(candidates, results)
-        self._note(candidates, results)
+        self._note(candidates, results, measured)
         return sum(not is_beyond_budget(result) for result in results)
 
-    def _note(self, candidates: Sequence[Candidate], results: Sequence[MeasureResult]) -> None:
-        self._told += zip(candidates, results, strict=True)
+    def _note(
+        self,
+        candidates: Sequence[Candidate],
+        results: Sequence[MeasureResult],
+        measured: Sequence[MeasureResult],
+    ) -> None:
+        told = [_Told(*row) for row in zip(candidates, results, measured, strict=True)]
+        self._told += told
+        raw = [(t.measured.median, t.candidate) for t in told if isinstance(t.measured, Timing)]
+        most = max(1, self._options.leaders)
+        self._fastest = nsmallest(most, [*self._fastest, *raw], key=itemgetter(0))
         times = [result.median for result in results if isinstance(result, Timing)]
         self.last_s = min(times, default=math.inf)
         self.best_s = min(self.best_s, self.last_s)

@@ -11,13 +11,16 @@ import pytest
 
 import autosched as asd
 from autosched.measure.protocol import MeasuredTask
-from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.measure.result import Failure, MeasureResult, Timing, scaled
 from autosched.measure.simulated import SimulatedRunner
+from autosched.search.learner import Learner
 from autosched.search.options import SearchOptions
 from autosched.tasks.candidate import Candidate
-from autosched.tuning.disturbance import Disturbances, challengers, confirmed
+from autosched.tuning.disturbance import Disturbances, Known, challengers, confirmed
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
+from autosched.tuning.task_progress import Turn
+from autosched.tuning.task_run import TaskRun
 
 FAILED = Failure("run", "SIGSEGV", "")
 OPTIONS = TuneOptions(
@@ -93,8 +96,16 @@ def test_the_choice_is_that_of_a_quiet_run(busy: range, seeds: range) -> None:
     assert np.exp(np.mean(np.log(ratios))) < 1.03 and max(ratios) < 1.1
 
 
+def known_of(doubt: float = 1.05, slowdown: float = 1.1) -> Disturbances:
+    return Disturbances(TuneOptions(doubt=doubt, slowdown=slowdown))
+
+
+def medians(results: Sequence[MeasureResult]) -> list[float]:
+    return [result.median for result in results if isinstance(result, Timing)]
+
+
 def test_a_batch_that_is_slower_for_itself_stays_as_it_is() -> None:
-    known = Disturbances(1.05, 1.1)
+    known = known_of()
     results = [Timing((1.2,)), FAILED]
     assert known.suspicious(results, 1.0)
     assert known.corrected(results, Timing((1.04,)), 1.0) == results
@@ -105,13 +116,71 @@ def test_a_batch_that_is_slower_for_itself_stays_as_it_is() -> None:
 
 
 def test_nothing_becomes_the_best_by_a_correction() -> None:
-    known = Disturbances(1.05, 1.1)
+    known = known_of()
     raw = [Timing((1.2, 1.4, 1.6)), Timing((4.0,)), FAILED, Timing((1.5,)), Timing((1.6,))]
     corrected = known.corrected(raw, Timing((2.0,)), 1.0)
-    assert [r.median for r in corrected if isinstance(r, Timing)] == [0.7, 2.0, 0.75, 0.8]
+    assert medians(corrected) == [0.7, 2.0, 0.75, 0.8]
     assert known.slowdowns == [2.0] and challengers(corrected, 1.0, 2) == [0, 3]
     best, faster, slower = Timing((2.0,) * 5), Timing((1.8,) * 5), Timing((2.2,) * 5)
-    found = confirmed(raw, corrected, 1.0, {0: slower, 3: faster}, best)
-    assert [r.median for r in found if isinstance(r, Timing)] == pytest.approx([1.1, 2.0, 0.9, 1.6])
-    lost = confirmed(raw, corrected, 1.0, {0: FAILED, 3: replace(faster, seconds=(1.8,))}, best)
-    assert [r.median for r in lost if isinstance(r, Timing)] == pytest.approx([1.4, 2.0, 1.0, 1.6])
+    held = Known(1.0, best)
+    found = confirmed(raw, corrected, {0: slower, 3: faster}, held, held)
+    assert medians(found) == pytest.approx([1.1, 2.0, 0.9, 1.6])
+    lost = confirmed(raw, corrected, {0: FAILED, 3: Timing((1.8, 1.8, 1.8, 1.8, 2.2))}, held, held)
+    assert medians(lost) == pytest.approx([1.4, 2.0, 1.0, 1.6])
+    assert medians(lost)[2] > 1.0, "nor does it take the best's place by a draw"
+    failed = confirmed(raw, corrected, {0: slower, 3: faster}, Known(1.0, FAILED), held)
+    assert medians(failed) == [1.4, 2.0, 1.5, 1.6]
+
+
+def test_lucky_rounds_do_not_add_up() -> None:
+    """What won against the best is believed to take its time next to the anchor's."""
+    raw = corrected = [Timing((0.5,))]
+    best, anchor = Known(0.7, Timing((2.0,) * 5)), Known(1.0, Timing((2.0,) * 5))
+    (found,) = medians(confirmed(raw, corrected, {0: Timing((1.8,) * 5)}, best, anchor))
+    assert found == pytest.approx(0.9), "not 0.63"
+    uneven = Timing((1.2, 1.3, 1.4, 1.6, 1.8))
+    (found,) = medians(confirmed(raw, corrected, {0: uneven}, anchor, anchor))
+    assert found == pytest.approx(0.8), "it may be that lucky in three rounds of four"
+
+
+def test_leaders_are_those_that_were_measured_and_those_that_are_believed() -> None:
+    run = TaskRun(task(), Learner(None), OPTIONS, np.random.default_rng(0))
+    candidates = run.ask(Turn(0, 6))
+    quiet = [Timing((seconds,)) for seconds in (4.0, 3.0, 5.0)]
+    run.tell(candidates[:3], quiet)
+    slow = [Timing((seconds,)) for seconds in (6.0, 7.0, 8.0)]
+    run.tell(candidates[3:], [scaled(result, 1 / 2.5) for result in slow], slow)
+    assert run.anchor == (3.0, candidates[1]) and run.best_s == pytest.approx(2.4)
+    expected = [candidates[n] for n in (1, 3, 0, 4)]
+    assert [c.key for c in run.leaders(4)] == [c.key for c in expected]
+    assert [c.key for c in run.leaders(1)] == [candidates[1].key]
+    run.restrict(0.0)
+    assert run.anchor == (3.0, candidates[1]) and run.best_s == pytest.approx(2.4)
+
+
+class UnevenMachine(BusyMachine):
+    """Busy, it slows candidates and rounds down by very different amounts."""
+
+    def answer(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> list[MeasureResult]:
+        return [
+            result if self._trials not in self._busy else self._uneven(result)
+            for result in super().answer(task, candidates)
+        ]
+
+    def _uneven(self, result: MeasureResult) -> MeasureResult:
+        return scaled(result, float(np.exp(self._random.exponential(0.5))))
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_what_was_fastest_is_not_lost_in_a_long_disturbance(seed: int) -> None:
+    options = replace(OPTIONS, trials=600, seed=seed)
+    runner = UnevenMachine(seed, range(100, 10**9))
+    result = task().tune(options=options, runner=runner, quiet=True)
+    measured = [r for r in result.records if r.phase == "trial" and isinstance(r.result, Timing)]
+    fastest = min(measured, key=lambda record: record.result.median)  # type: ignore[union-attr]
+    candidate = fastest.candidate(task().variant(fastest.variant).dag, task().target)
+    best = result.tasks[0].best
+    assert best is not None
+    finals = {r.candidate_key for r in result.records if r.phase == "final"}
+    assert fastest.candidate_key in finals, "it takes part in the last comparison"
+    assert runner.true_s(task(), best) <= 1.03 * runner.true_s(task(), candidate)
