@@ -159,16 +159,21 @@ def test_leaders_are_those_that_were_measured_and_those_that_are_believed() -> N
 
 
 class UnevenMachine(BusyMachine):
-    """Busy, it slows candidates and rounds down by very different amounts."""
+    """Busy, it slows each call and each round in turns down by another amount."""
 
-    def answer(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> list[MeasureResult]:
-        return [
-            result if self._trials not in self._busy else self._uneven(result)
-            for result in super().answer(task, candidates)
-        ]
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        found = super().remeasure(task, candidates, rounds)
+        if self._trials not in self._busy:
+            return found
+        slowed = [s for r in found if isinstance(r, Timing) for s in r.seconds]
+        noisy = slowed * np.exp(self._random.normal(0.3, 0.3, len(slowed)))
+        return [Timing(tuple(times)) for times in noisy.reshape(len(found), rounds)]
 
-    def _uneven(self, result: MeasureResult) -> MeasureResult:
-        return scaled(result, float(np.exp(self._random.exponential(0.5))))
+    def _factor(self) -> float:
+        even = super()._factor()
+        return even * float(np.exp(self._random.normal(0.0, 0.1))) if even > 1.5 else even
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
