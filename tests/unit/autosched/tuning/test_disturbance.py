@@ -158,6 +158,35 @@ def test_leaders_are_those_that_were_measured_and_those_that_are_believed() -> N
     assert run.anchor == (3.0, candidates[1]) and run.best_s == pytest.approx(2.4)
 
 
+class QuickerNow(SimulatedRunner):
+    """A machine on which all takes ``seconds`` when it is timed again."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        return [Timing((self._seconds,) * rounds) for _ in candidates]
+
+
+@pytest.mark.parametrize(("again", "best", "first"), [(2.0, 2.0, 0), (4.0, 2.5, 1)])
+def test_what_was_best_is_timed_again_before_it_is_left_far_behind(
+    again: float, best: float, first: int
+) -> None:
+    """On a machine that was slower before, and on one that was not."""
+    run, known = TaskRun(task(), Learner(None), OPTIONS, np.random.default_rng(0)), known_of()
+    candidates = run.ask(Turn(0, 2))
+    run.tell(candidates[:1], [Timing((4.0,))])
+    batch = [Timing((2.5,))]
+    found = known.undisturbed(run, QuickerNow(again), candidates[1:], batch)
+    assert found == batch and not known.slowdowns
+    run.tell(candidates[1:], found)
+    assert run.best_s == best and run.anchor == (best, candidates[first])
+    assert [c.key for c in run.leaders(2)] == [candidates[n].key for n in (first, 1 - first)]
+
+
 class UnevenMachine(BusyMachine):
     """Busy, it slows each call and each round in turns down by another amount."""
 
