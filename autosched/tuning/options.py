@@ -149,8 +149,9 @@ class TuneOptions:
         retiming_s: seconds a task that a time budget reserves for it.
         retiming_share: largest share of a time budget that is reserved for it.
         doubt: a batch whose fastest takes this many times the task's best time is followed by
-            another timing of the best: the machine may have become slower (``tuning.disturbance``).
-        slowdown: of the best from which that is believed.
+            another timing of what was fastest: the machine may have become slower; and where one is
+            ``slowdown`` times as fast, of the best: it may have been (``tuning.disturbance``).
+        slowdown: of what was fastest, or before, from which that is believed.
         tolerance: largest relative error against the oracle, ``max|y - ref| / max|ref|``.
         predicted_first: a task begins with what would be compiled without tuning.
         seed: of everything random.
