@@ -11,20 +11,29 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Final
 
 import autosched
 from autosched import zoo
 from autosched.compilation.network import cache_state_of, extract_checked, network_tasks
 from autosched.graph.ir import Network as ZooNetwork
 from autosched.graph.ops.base import Layout
+from autosched.measure.options import MeasureOptions
+from autosched.measure.result import CacheState, Timing
+from autosched.measure.runner import LocalRunner
 from autosched.onnx.export import to_onnx
-from autosched.records.best import rank, select
 from autosched.records.log import RecordLog
+from autosched.records.record import Record
 from autosched.runtime.module import Module
-from autosched.search.recall import best_of
+from autosched.search.recall import best_of, usable
+from autosched.search.space import draft_candidate
+from autosched.tasks.candidate import Candidate
+from autosched.tasks.spec import TaskSpec
 from autosched.tuning.options import parse_budget
 from benchmarks.command_line import NETWORK_RIVALS, add_comparison, add_networks, add_tuning
 from benchmarks.contender import Contender
@@ -39,6 +48,9 @@ from benchmarks.workloads import Network
 from codegen.host import host_target
 from sketch.target.target import Target
 
+# Rounds in which a kernel is timed alone.
+_ALONE: Final = 9
+
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
@@ -47,7 +59,7 @@ class Tuned:
     Attributes:
         module: the saved file.
         flops: of a run.
-        sum_of_tasks_ms: what the log promises: the measured times of all kernels.
+        sum_of_tasks_ms: what all of its kernels take, each timed alone.
     """
 
     module: str
@@ -151,23 +163,36 @@ def _tune(network: ZooNetwork, target: Target, arguments: argparse.Namespace, lo
 
 
 def _sum_of_tasks(module: Module, network: ZooNetwork, log: Path) -> float:
-    """What the log promises: the measured times of all kernels of the module, in milliseconds.
+    """What all kernels of the module take, each timed alone, now: in milliseconds.
 
     A task may have to do with a slower variant, for the sake of the network's error.
     """
     records, target = RecordLog(log).read().records, module.target
     extraction = extract_checked(network, target)
     state = cache_state_of(extraction, target)
-    written = {task.key: task.variants[0].name for task in network_tasks(extraction, target)}
+    uses = Counter(step.info.task for step in module.program.steps)
+    variants = {
+        step.info.task: step.info.algorithm.partition(", ")[0] for step in module.program.steps
+    }
     total = 0.0
-    for info in (step.info for step in module.program.steps):
-        named = info.algorithm.partition(", ")[0]  # or that it is computed as it is written
-        own = select(records, info.task, target, state)
-        variants = {record.variant for record in own}
-        variant = named if named in variants else written.get(info.task)
-        ranked = rank(record for record in own if record.variant == variant)
-        total += ranked[0][0] if ranked else 0.0
+    with LocalRunner(target, MeasureOptions(cache_state=state, inputs="aligned")) as runner:
+        for task in network_tasks(extraction, target):
+            candidate = _candidate(task, records, variants.get(task.key, ""), state)
+            (result,) = runner.remeasure(task, [candidate], _ALONE)
+            if isinstance(result, Timing):
+                total += uses[task.key] * result.median
     return total * 1e3
+
+
+def _candidate(
+    task: TaskSpec, records: Sequence[Record], named: str, state: CacheState
+) -> Candidate:
+    """The best of a task by the variant ``named``, or else as it is written."""
+    known = {variant.name for variant in task.variants}
+    wanted = named if named in known else task.variants[0].name
+    own = [record for record in records if record.variant == wanted]
+    found = next(usable(task, own, state), None)
+    return draft_candidate(task) if found is None else found.candidate
 
 
 def main() -> None:
