@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, TypeVar
 
 from autosched.compilation.ahead import ExpectedAhead
 from autosched.compilation.check import WrongResultError, device_of
+from autosched.compilation.recorded import (
+    accuracies,
+    allowed_records,
+    other_variants,
+    recorded,
+)
 from autosched.compilation.scheduled import Built, Scheduled, UnbuildableRecordError
 from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.compilation.whole_error import error_of, held, runs_here
@@ -19,7 +23,7 @@ from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import target_warning
-from autosched.records.error_budget import allowed_in_network, held_to, with_constants
+from autosched.records.error_budget import allowed_in_network
 from autosched.records.store import AnyLog, open_store
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
@@ -27,8 +31,6 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.link import link
 from autosched.runtime.module import Module
 from autosched.runtime.untuned import untuned_warning
-from autosched.search.by_position import by_position
-from autosched.search.recall import usable
 from autosched.system.limits import check_choice
 from autosched.system.memory_limit import enough_memory
 from autosched.system.user_warnings import notify
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from autosched.graph.ir import Network
     from autosched.records.record import Record
     from codegen.gpu.protocol import Device
+
+_Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
 
 
 def network_tasks(extraction: Extraction, target: Target) -> tuple[TaskSpec, ...]:
@@ -61,37 +66,14 @@ def cache_state_of(extraction: Extraction, target: Target) -> CacheState:
     return runtime_of(target).cache_state(constants, target)
 
 
-def schedule(
-    tasks: Sequence[TaskSpec],
-    records: Sequence[Record],
-    state: CacheState,
-    draft: Callable[[TaskSpec], Scheduled],
-) -> tuple[Scheduled, ...]:
-    """The best recorded candidate of each task, or the draft model's favourite without one.
-
-    Args:
-        tasks: of a network.
-        records: of a log.
-        state: cache state whose times are preferred; all times of the target are preferred to those
-            of other machines.
-        draft: chooses for a task without a record.
-    """
-    return tuple(_recorded(task, records, state) or draft(task) for task in tasks)
-
-
-def _recorded(task: TaskSpec, records: Sequence[Record], state: CacheState) -> Scheduled | None:
-    """The best recorded schedule of a task."""
-    best = next(usable(task, records, state), None)
-    return None if best is None else Scheduled(task, best.candidate, "record", best)
-
-
 def extract_checked(network: Network, target: Target) -> Extraction:
     """The network's kernel calls on such a machine; raises AssemblyError on weights that are NaN or
     become so.
     """
     check_no_nan(network.graph.constants)
-    chains = sketch_backend(target).chains
-    extraction = extract(network, chains, target.l2_bytes * target.threads if chains else None)
+    backend = sketch_backend(target)
+    cache_bytes = target.l2_bytes * target.threads if backend.chains else None
+    extraction = extract(network, backend.chains, cache_bytes, backend.algorithms)
     check_no_nan(extraction.constants)  # folding may divide by zero
     return extraction
 
@@ -181,36 +163,31 @@ def network_contents(
         extraction = extract_checked(network, target)
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
-        limits = _limits(extraction, tasks, accuracy)
+        limits = accuracies(extraction, tasks, accuracy)
         if callable(records):
             records = records([task.key for task in tasks])
-        left = _allowed(limits, records)
+        left = allowed_records(limits, records)
+        known: dict[KernelKey, Built] = {}
+        build = partial(build_contents, network.name, extraction, target, check, accuracy, known)
+        limit = allowed_in_network(accuracy)
 
-        @cache
-        def drafted(task: TaskSpec) -> Scheduled:
-            return unmeasured(task, quick, check, limits[task])
+        def choose(task: TaskSpec, records: Sequence[Record]) -> Scheduled:
+            found = recorded(task, records, state)
+            return unmeasured(task, quick, check, limits[task]) if found is None else found
 
-        def others(item: Scheduled) -> Iterator[Scheduled]:
-            draft = partial(unmeasured, item.task, quick, True, "as written")
-            return _others(item, left, state, draft)
+        def contents_of(scheduled: Sequence[Scheduled], records: Sequence[Record]) -> Contents:
+            def others(item: Scheduled) -> Iterator[Scheduled]:
+                draft = partial(unmeasured, item.task, quick, True, "as written")
+                return other_variants(item, records, state, draft)
 
-        build = partial(build_contents, network.name, extraction, target, check, accuracy)
+            contents, items = build(scheduled)
+            accurate = held(contents, items, limit, others) if check else None
+            if accurate is None:
+                return contents
+            del contents  # its constants
+            return build(accurate)[0]
 
-        while True:
-            try:
-                scheduled = schedule(tasks, left, state, drafted)
-                contents, kernels = build(scheduled, {})
-                items = list({k.item.task: k.item for k in kernels.values()}.values())
-                limit = allowed_in_network(accuracy)
-                accurate = held(contents, items, limit, others) if check else None
-                if accurate is None:
-                    return contents
-                del contents  # its constants
-                return build(accurate, kernels)[0]
-            except UnbuildableRecordError as error:
-                notify([str(error)])
-                key = error.record.candidate_key
-                left = [record for record in left if record.candidate_key != key]
+        return _with_buildable(tasks, left, choose, contents_of)
 
 
 def error_limits(
@@ -231,7 +208,6 @@ def error_limits(
 
     Raises:
         AssemblyError: weights are NaN.
-        UnbuildableRecordError: no code can be made of a recorded schedule.
     """
     limit = allowed_in_network(accuracy)
     if limit == inf or not runs_here(target):
@@ -240,67 +216,55 @@ def error_limits(
         extraction = extract_checked(network, target)
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
-        left = _allowed(_limits(extraction, tasks, accuracy), records)
-        found = [_recorded(task, left, state) for task in tasks]
-        best = [item for item in found if item is not None]
-        if len(best) < len(tasks):  # as where some are left out of a run
-            return {}
-        contents, kernels = build_contents(
-            network.name, extraction, target, False, accuracy, best, {}
+        left = allowed_records(accuracies(extraction, tasks, accuracy), records)
+        known: dict[KernelKey, Built] = {}
+        build = partial(build_contents, network.name, extraction, target, False, accuracy, known)
+
+        def limits_of(
+            found: Sequence[Scheduled | None], records: Sequence[Record]
+        ) -> dict[str, float]:
+            best = [item for item in found if item is not None]
+            if len(best) < len(tasks):  # as where some are left out of a run
+                return {}
+            contents, items = build(best)
+            accurate = held(
+                contents, items, limit, lambda item: other_variants(item, records, state)
+            )
+            pairs = zip(items, accurate or items, strict=True)
+            return {
+                now.task.key: sqrt(error_of(now, before) * error_of(before))
+                for before, now in pairs
+                if error_of(now, before) < error_of(before)
+            }
+
+        return _with_buildable(
+            tasks, left, lambda task, records: recorded(task, records, state), limits_of
         )
-        items = list({kernel.item.task: kernel.item for kernel in kernels.values()}.values())
-        accurate = held(contents, items, limit, lambda item: _others(item, left, state))
-    pairs = zip(items, accurate or items, strict=True)
-    return {
-        now.task.key: sqrt(error_of(now, before) * error_of(before))
-        for before, now in pairs
-        if now.candidate is not before.candidate
-    }
 
 
-def _allowed(limits: Mapping[TaskSpec, Accuracy], records: Sequence[Record]) -> list[Record]:
-    """The records of all tasks; those of variants that a task may not have are failures."""
-    return [
-        record
-        for task, accuracy in limits.items()
-        for record in held_to(by_position(task, records), task, accuracy)
-    ]
-
-
-def _limits(
-    extraction: Extraction, tasks: Sequence[TaskSpec], accuracy: Accuracy
-) -> dict[TaskSpec, Accuracy]:
-    """``accuracy``, or what it is with the weights of a task."""
-    weights: dict[int, list[NDArray[Any]]] = {id(task.dag): [] for task in tasks}
-    for subgraph in extraction.subgraphs:
-        weights[id(subgraph.dag)] += subgraph.constants.values()
-    return {
-        task: accuracy
-        if len(task.variants) == 1
-        else with_constants(accuracy, weights[id(task.dag)])
-        for task in tasks
-    }
-
-
-def _others(
-    item: Scheduled,
+def _with_buildable(
+    tasks: Sequence[TaskSpec],
     records: Sequence[Record],
-    state: CacheState,
-    draft: Callable[[], Scheduled] | None = None,
-) -> Iterator[Scheduled]:
-    """The best schedule of each other variant of a task; ``draft`` makes that of the task as it is
-    written where it has no record.
+    choose: Callable[[TaskSpec, Sequence[Record]], _Item],
+    make: Callable[[Sequence[_Item], Sequence[Record]], _Made],
+) -> _Made:
+    """What is made of the schedules of tasks, without records that no code can be made of.
+
+    Args:
+        tasks: of a network.
+        records: of a log.
+        choose: a schedule of a task, from such records.
+        make: raises UnbuildableRecordError for such a record.
     """
-    own, task = item.candidate.sketch.variant, item.task
-    for variant in task.variants:
-        if variant.name == own:
-            continue
-        mine = [record for record in records if record.variant == variant.name]
-        best = _recorded(task, mine, state)
-        if best is not None:
-            yield best
-        elif draft is not None and variant is task.variants[0]:
-            yield draft()
+    items, left = {task: choose(task, records) for task in tasks}, list(records)
+    while True:
+        try:
+            return make(tuple(items.values()), left)
+        except UnbuildableRecordError as error:
+            notify([str(error)])
+            left = [r for r in left if r.candidate_key != error.record.candidate_key]
+            again = [task for task in tasks if task.key == error.record.task]
+            items |= {task: choose(task, left) for task in again}
 
 
 def build_contents(
@@ -309,11 +273,11 @@ def build_contents(
     target: Target,
     check: bool,
     accuracy: Accuracy,
+    known: dict[KernelKey, Built],
     scheduled: Sequence[Scheduled],
-    known: Mapping[KernelKey, Built],
-) -> tuple[Contents, Mapping[KernelKey, Built]]:
-    """Machine code for every task, and how kernels are connected; and the kernels, with the
-    schedules that the tasks have after checks.
+) -> tuple[Contents, list[Scheduled]]:
+    """Machine code for every task, and how kernels are connected; and the schedules that the tasks
+    have after checks.
 
     Args:
         name: of the network.
@@ -321,8 +285,8 @@ def build_contents(
         target: for which machine.
         check: run kernels that no one compared with the oracle yet, on sampled regions.
         accuracy: the error budget of variants without a record.
+        known: kernels of earlier calls, which are used again; those of this one are added.
         scheduled: a schedule for each task.
-        known: kernels of an earlier call.
     """
     done = {id(built.item) for built in known.values()}
     unchecked = [
@@ -341,7 +305,8 @@ def build_contents(
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
     objects = wires.objects | runtime_of(target).common(target)
-    return (program, packed, objects, payloads), wires.kernels
+    items = {kernel.item.task: kernel.item for kernel in wires.kernels.values()}
+    return (program, packed, objects, payloads), list(items.values())
 
 
 def _accepted(

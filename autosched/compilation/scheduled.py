@@ -30,7 +30,8 @@ class Scheduled:
         source: "record": the best of a log; "model": what the draft model likes best.
         recalled: what the log says of it, None for "model".
         predicted: for "model": this candidate and those to compile, in turn, if it is refused.
-        errors: for "model": of its kernel, where it is of a variant and was checked.
+        errors: of its kernel, where it is of a variant and was checked, or the largest that are
+            recorded of its variant.
         refused: why the last one before it was refused, "" if none was.
         short_sums: its long sums of products lose fewer digits than usual.
     """

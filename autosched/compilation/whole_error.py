@@ -2,25 +2,26 @@
 
 An error of a task is not the network's: each layer that follows makes it larger or smaller.  By how
 much is measured, with noise in the values of one step after another; errors of different kernels
-are independent, so their squares add up.
+are independent, so their squares add up, in each of the outputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import ceil, hypot, inf
+from dataclasses import replace
+from math import hypot, inf, prod
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from autosched.compilation.accurate_choices import Choice, within_all
 from autosched.compilation.scheduled import expected_seconds
-from autosched.runtime.amplification import amplifications, moved_together
+from autosched.records.error_budget import expected_error
+from autosched.runtime.amplification import Gains, amplifications, moved_together
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.random_arrays import random_arrays
+from codegen.passes.partial_sums import SHORT_TERMS
 from sketch.analysis.jumps import jumps
+from sketch.lang.reducers import adds_floats
 from sketch.variants import error_growth
 
 if TYPE_CHECKING:
@@ -28,70 +29,10 @@ if TYPE_CHECKING:
     from autosched.runtime.archive import Contents
     from sketch.target.target import Target
 
-# A hundred tasks lose less than a hundredth of what is allowed by rounding up.
-_PARTS: Final = 1 << 14
 # Two runs tell the errors of all steps together this well; one more for each step tells them apart.
 _WELL_WITHIN: Final = 0.7
 # Below it, relative errors have no meaning in float32.
 _LEAST_ERROR: Final = 2.0**-126
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A way to compute a task.
-
-    Attributes:
-        item: its schedule.
-        seconds: of all places in a network together.
-        error: what it adds to the largest of the network's outputs, relative to that, in all of
-            its places together.
-    """
-
-    item: Scheduled
-    seconds: float
-    error: float
-
-
-def within(tasks: Sequence[Sequence[Choice]], limit: float) -> list[Choice]:
-    """One choice for each task, the first of all where their errors are at most ``limit`` together.
-
-    Else those that take the least time with that, by dynamic programming over the sum of squares in
-    parts of ``limit`` squared, rounded up; those with the least errors where nothing is within it.
-    """
-    firsts = [choices[0] for choices in tasks]
-    if _squares(firsts) <= limit**2:
-        return firsts
-    least = [min(choices, key=lambda choice: choice.error) for choices in tasks]
-    if limit <= 0.0:
-        return least
-    seconds = np.zeros(_PARTS + 1)  # of the tasks so far, by the parts that are left for the others
-    taken: list[NDArray[np.int64]] = []
-    for choices in tasks:
-        ways = np.full((len(choices), _PARTS + 1), np.inf)
-        for way, choice in zip(ways, choices, strict=True):
-            parts = _parts(choice, limit)
-            if parts <= _PARTS:
-                way[: _PARTS + 1 - parts] = seconds[parts:] + choice.seconds
-        taken.append(ways.argmin(axis=0))
-        seconds = ways.min(axis=0)
-    if np.isinf(seconds[0]):
-        return least
-    chosen: list[Choice] = []
-    left = int(np.argmin(seconds))
-    for choices, numbers in zip(reversed(tasks), reversed(taken), strict=True):
-        chosen.append(choices[int(numbers[left])])
-        left += _parts(chosen[-1], limit)
-    return chosen[::-1]
-
-
-def _squares(choices: Sequence[Choice]) -> float:
-    return sum(choice.error**2 for choice in choices)
-
-
-def _parts(choice: Choice, limit: float) -> int:
-    """Of the square of the limit that the square of an error takes."""
-    share = min((choice.error / limit) ** 2, 2.0)
-    return ceil(share * _PARTS)
 
 
 def held(
@@ -118,48 +59,62 @@ def held(
     found = [(item.task.key, error_of(item), _result_type(item)) for item in items]
     errors = {key: error for key, error, dtype in found if error >= _LEAST_ERROR and dtype}
     gains = _amplifications(contents, errors, {key: dtype for key, _, dtype in found}, limit)
-    if hypot(*(gain * errors[key] for key, gain in gains.items())) <= limit:
+    if _largest(errors, gains) <= limit:
         return None
     choices = {
-        item.task.key: [_choice(one, item, gains[item.task.key]) for one in (item, *others(item))]
+        item.task.key: [_choice(one, item) for one in (item, *others(item))]
         for item in items
         if item.task.key in gains
     }
-    chosen = dict(zip(choices, within(list(choices.values()), limit), strict=True))
-    left = [
-        _instead(choices[key][0], chosen[key]) if (key := item.task.key) in chosen else item
-        for item in items
-    ]
-    return [replace(item, short_sums=True) if _growth(item) <= 1.0 else item for item in left]
+    numbers = within_all(list(choices.values()), [gains[key] for key in choices], limit)
+    chosen = {
+        key: _instead(choices[key][0], choices[key][number], max(gains[key]))
+        for key, number in zip(choices, numbers, strict=True)
+    }
+    left = [chosen.get(item.task.key, item) for item in items]
+    return [replace(item, short_sums=True) if _may_be_short(item) else item for item in left]
 
 
-def _choice(item: Scheduled, first: Scheduled, gain: float) -> Choice:
-    return Choice(item, expected_seconds(item) * item.task.weight, gain * error_of(item, first))
+def _largest(errors: Mapping[str, float], gains: Mapping[str, Gains]) -> float:
+    """Error of the worst output."""
+    moved = [[errors[key] * gain for gain in own] for key, own in gains.items()]
+    return max((hypot(*output) for output in zip(*moved, strict=True)), default=0.0)
 
 
-def _instead(first: Choice, chosen: Choice) -> Scheduled:
-    if chosen is first:
+def _choice(item: Scheduled, first: Scheduled) -> Choice:
+    return Choice(item, expected_seconds(item) * item.task.weight, error_of(item, first))
+
+
+def _instead(first: Choice, chosen: Choice, gain: float) -> Scheduled:
+    if chosen.error >= first.error:
         return chosen.item
-    refused = f"{first.item.candidate.sketch.variant} adds {first.error:.1e} to the network's error"
-    return replace(chosen.item, refused=refused)
+    added = f"adds {gain * first.error:.1e} to the network's error"
+    return replace(chosen.item, refused=f"{first.item.candidate.sketch.variant} {added}")
+
+
+def _may_be_short(item: Scheduled) -> bool:
+    """Whether a kernel sums so many products, as they are written, that other sums matter."""
+    terms = (
+        prod(axis.extent for axis in op.reduce_axes)
+        for op in item.task.dag.stages
+        if op.reduce is not None and adds_floats(op.reduce.reducer)
+    )
+    return _growth(item) <= 1.0 and max(terms, default=0) > SHORT_TERMS
 
 
 def error_of(item: Scheduled, other: Scheduled | None = None) -> float:
     """Of its variant, on normal data; 0 for the task as it is written, and what is as accurate.
 
     Where it was never measured it is estimated: from what is known of how errors grow, and of the
-    error of an ``other`` variant of the task, or of how values are rounded.  So it is where results
-    jump: a check allows what rounding may do there, and errors before a jump do not show.
+    error of an ``other`` variant of the task, or of how values are rounded.
     """
     growth = _growth(item)
     if growth <= 1.0:
         return 0.0
-    if item.known_errors:
-        hidden = growth * float(np.finfo(np.float32).eps) if jumps(item.task.dag.stages) else 0.0
-        return max(item.known_errors[0], hidden)
-    if other is not None and other.known_errors and _growth(other) > 1.0:
+    hides = jumps(item.task.dag.stages)
+    if not item.known_errors and other is not None and other.known_errors and _growth(other) > 1.0:
         return other.known_errors[0] * growth / _growth(other)
-    return growth * float(np.finfo(np.float32).eps)
+    return expected_error(growth, item.known_errors, hides)
 
 
 def _result_type(item: Scheduled) -> str:
@@ -183,7 +138,7 @@ def runs_here(target: Target) -> bool:
 
 def _amplifications(
     contents: Contents, errors: Mapping[str, float], dtypes: Mapping[str, str], limit: float
-) -> dict[str, float]:
+) -> dict[str, Gains]:
     """By key of a task: how errors of all of its steps together move the outputs; of none where
     ``errors`` of all tasks together, by their keys, stay well within ``limit``.  ``dtypes``: of
     their results.
@@ -204,8 +159,8 @@ def _amplifications(
         if moved_together(program, executor, inputs, own, kinds, address) <= _WELL_WITHIN * limit:
             return {}
         found = amplifications(program, executor, inputs, kinds, address)
-    gains: dict[str, float] = {}
+    gains: dict[str, Gains] = {}
     for number, gain in found.items():
-        key = keys[number]
-        gains[key] = hypot(gains.get(key, 0.0), gain)
+        known = gains.get(keys[number], (0.0,) * len(gain))
+        gains[keys[number]] = tuple(map(hypot, known, gain))
     return gains

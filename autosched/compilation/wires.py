@@ -63,7 +63,7 @@ def wire(
     scheduled: Sequence[Scheduled],
     target: Target,
     accept: Callable[[Built], Scheduled],
-    known: Mapping[KernelKey, Built] | None = None,
+    known: dict[KernelKey, Built],
 ) -> Wires:
     """Machine code for every task, and the values that connect the kernels.
 
@@ -73,9 +73,10 @@ def wire(
         scheduled: a schedule for each task.
         target: for which machine.
         accept: (kernel) to the schedule of its task: its own, or another to build instead.
-        known: accepted kernels of an earlier call, which are used again.
+        known: accepted kernels of earlier calls, which are used again; those of this one are added,
+            also where it fails.
     """
-    wires = _Wires(extraction, scheduled, target, accept, known or {})
+    wires = _Wires(extraction, scheduled, target, accept, known)
     wires.add(extraction, _Scope())
     wiring = Wiring(
         name=name,
@@ -123,7 +124,7 @@ class _Wires:
         scheduled: Sequence[Scheduled],
         target: Target,
         accept: Callable[[Built], Scheduled],
-        known: Mapping[KernelKey, Built],
+        known: dict[KernelKey, Built],
     ) -> None:
         self._accept, self._known = accept, known
         self._by_dag = {id(item.task.dag): item for item in scheduled}
@@ -218,10 +219,10 @@ class _Wires:
                 self.built[key] = self._known[key]
                 continue
             item = self._by_dag[dag]
-            kernel = _build(len(self._known) + len(self.built), item, strides, loose)
+            kernel = _build(len(self._known), item, strides, loose)
             accepted = self._by_dag[dag] = self._accept(Built(item, kernel, strides))
             if accepted.candidate is item.candidate:
-                self.built[id(accepted), apart, loose] = Built(accepted, kernel, strides)
+                self._known[id(accepted), apart, loose] = Built(accepted, kernel, strides)
         return self.built[key]
 
 

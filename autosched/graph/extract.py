@@ -23,7 +23,7 @@ from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
 from sketch.analysis.store_places import keeps_to_dimensions
 from sketch.dag.dag import ComputeDAG
-from sketch.variants.derive import ALGORITHMS, variants_of
+from sketch.variants.derive import ALGORITHMS, Algorithm, variants_of
 
 
 class WeightedTask(NamedTuple):
@@ -84,7 +84,10 @@ class Extraction:
 
 
 def extract(
-    model: Network | Graph, chains: bool = False, cache_bytes: int | None = None
+    model: Network | Graph,
+    chains: bool = False,
+    cache_bytes: int | None = None,
+    algorithms: tuple[Algorithm, ...] = ALGORITHMS,
 ) -> Extraction:
     """Optimise, fuse and lower a model; subgraphs of one structural key share one program object.
 
@@ -96,10 +99,12 @@ def extract(
         chains: products whose rows weigh those of another one share its kernel.
         cache_bytes: pointwise and depthwise convolutions with more between them than such caches
             keep share a kernel; None: none do.
+        algorithms: other ways to compute a program that may be chosen.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
     graph = optimize_narrow(with_reduced(optimize(network.graph), network.reduced))
-    return _extract(graph, _Programs(chains, cache_bytes), {value.name for value in graph.inputs})
+    programs = _Programs(chains, cache_bytes, algorithms)
+    return _extract(graph, programs, {value.name for value in graph.inputs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +114,14 @@ class _Programs:
     Attributes:
         chains: see ``extract``.
         cache_bytes: see ``extract``.
+        algorithms: see ``extract``.
         by_key: the distinct programs.
         numbers: how many kernels and loops have each name.
     """
 
     chains: bool
     cache_bytes: int | None
+    algorithms: tuple[Algorithm, ...]
     by_key: dict[str, ComputeDAG] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
 
@@ -125,7 +132,7 @@ class _Programs:
 
 
 def _extract(graph: Graph, programs: _Programs, given: Collection[str] = ()) -> Extraction:
-    graph = split_concats(graph, _written_in_parts(graph))
+    graph = split_concats(graph, _written_in_parts(graph, programs.algorithms))
     groups = fuse(graph)
     if programs.chains:
         groups = chain_products(graph, groups)
@@ -200,21 +207,28 @@ def _weighted(calls: tuple[Subgraph | LoopCall | HostCall, ...]) -> tuple[Weight
     return tuple(WeightedTask(dag, uses[key]) for key, dag in programs.items())
 
 
-def _written_in_parts(graph: Graph) -> frozenset[str]:
+def _written_in_parts(graph: Graph, algorithms: tuple[Algorithm, ...]) -> frozenset[str]:
     """Operands of concatenations that are written by stages which do not keep to dimensions, or
     would be in another variant of their programs.
 
     Such a kernel knows its output as one flat buffer and cannot write it elsewhere.
     """
     joined = parts_of(graph)
-    groups = (group for group in fuse(graph) if group.root.output in joined)
-    return frozenset(group.root.output for group in groups if _is_flat(lower_group(graph, group)))
+    found: dict[str, bool] = {}
+    values: set[str] = set()
+    for group in fuse(graph):
+        if group.root.output in joined:
+            dag = lower_group(graph, group).dag
+            if dag.key not in found:
+                found[dag.key] = _is_flat(dag, algorithms)
+            values |= {group.root.output} if found[dag.key] else set()
+    return frozenset(values)
 
 
-def _is_flat(group: LoweredGroup) -> bool:
-    moving = tuple(algorithm for algorithm in ALGORITHMS if algorithm.moves_results)
-    variants = variants_of(group.dag, ALGORITHMS if _writes_parts(group.dag) else moving)
-    stages = (stage for dag in (group.dag, *variants.values()) for stage in dag.stages)
+def _is_flat(dag: ComputeDAG, algorithms: tuple[Algorithm, ...]) -> bool:
+    moving = tuple(algorithm for algorithm in algorithms if algorithm.moves_results)
+    variants = variants_of(dag, algorithms if _writes_parts(dag) else moving)
+    stages = (stage for each in (dag, *variants.values()) for stage in each.stages)
     return not all(map(keeps_to_dimensions, stages))
 
 

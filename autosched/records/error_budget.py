@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.accuracy import Accuracy
+from sketch.analysis.jumps import jumps
 from sketch.lang.dtypes import is_float
 from sketch.variants import error_growth
 
@@ -73,10 +74,11 @@ class VariantErrors:
     Args:
         reference: name of the variant that the task is written in.
         accuracy: what is allowed.
+        hides: whether results jump, so that errors before that do not show.
     """
 
-    def __init__(self, reference: str, accuracy: Accuracy) -> None:
-        self._reference = reference
+    def __init__(self, reference: str, accuracy: Accuracy, hides: bool = False) -> None:
+        self._reference, self._hides = reference, hides
         self._budget = _BUDGETS[accuracy]
         self.in_network = math.inf
         self._checked: dict[str, float] = {}
@@ -95,13 +97,13 @@ class VariantErrors:
 
     def hold(self, variant: str, result: MeasureResult) -> MeasureResult:
         """``result``, or a failure where the errors of ``variant`` are known to be too large."""
-        errors = self._errors(variant)
+        errors, growth = self.of(variant), error_growth(variant)
         if variant == self._reference or isinstance(result, Failure):
             return result
-        limits = self._limits(len(errors))
-        if limits and error_growth(variant) > 1.0:
-            limits[0] = min(limits[0], self.in_network)
-        for error, limit in zip(errors, limits, strict=True):
+        pairs = list(zip(errors, self._limits(len(errors)), strict=True))
+        if errors and growth > 1.0:
+            pairs.append((expected_error(growth, errors, self._hides), self.in_network))
+        for error, limit in pairs:
             if not error <= limit:
                 return _beyond(
                     f"variant {variant} has an error of {error:.2g} of the largest output, "
@@ -111,7 +113,7 @@ class VariantErrors:
 
     def hold_unknown(self, variant: str, result: MeasureResult) -> MeasureResult:
         """``hold``, or a failure where nothing is known of the errors of ``variant``."""
-        if variant == self._reference or isinstance(result, Failure) or self._errors(variant):
+        if variant == self._reference or isinstance(result, Failure) or self.of(variant):
             return self.hold(variant, result)
         if error_growth(variant) <= self._budget.growth:
             return result
@@ -128,7 +130,7 @@ class VariantErrors:
             for candidate, result in zip(candidates, results, strict=True)
         ]
 
-    def _errors(self, variant: str) -> tuple[float, ...]:
+    def of(self, variant: str) -> tuple[float, ...]:
         """One for each kind of data, or one of checks; empty where nothing is known."""
         checked = self._checked.get(variant)
         return self._measured.get(variant, () if checked is None else (checked,))
@@ -152,6 +154,22 @@ def allowed_in_network(accuracy: Accuracy) -> float:
     return _BUDGETS[accuracy].network
 
 
+def expected_error(growth: float, known: tuple[float, ...], hides: bool) -> float:
+    """Of a variant on normal data, relative to the largest element.
+
+    A check allows what rounding may do where results jump, and errors before a jump do not show.
+
+    Args:
+        growth: of errors, over those of the task as it is written.
+        known: what was measured; empty: it is estimated from how values are rounded.
+        hides: whether results jump.
+    """
+    estimated = growth * float(np.finfo(np.float32).eps)
+    if not known:
+        return estimated
+    return max(known[0], estimated) if hides else known[0]
+
+
 def _worst(errors: tuple[float, ...]) -> float:
     return max(errors, default=0.0)
 
@@ -163,6 +181,14 @@ def is_beyond_budget(result: MeasureResult) -> bool:
 
 def _beyond(reason: str) -> Failure:
     return Failure("verify", BEYOND_BUDGET, reason)
+
+
+def errors_of(task: TaskSpec, records: Sequence[Record], accuracy: Accuracy) -> VariantErrors:
+    """What all records of a task say of the errors of its variants."""
+    errors = VariantErrors(task.variants[0].name, accuracy, jumps(task.dag.stages))
+    mine = [record for record in records if record.task == task.key]
+    errors.note([record.variant for record in mine], [record.result for record in mine])
+    return errors
 
 
 def held_to(
@@ -182,9 +208,8 @@ def held_to(
     mine = [record for record in records if record.task == task.key]
     if accuracy == "as written":
         return [record for record in mine if record.variant == reference]
-    errors = VariantErrors(reference, accuracy)
+    errors = errors_of(task, mine, accuracy)
     errors.in_network = in_network
-    errors.note([r.variant for r in mine], [r.result for r in mine])
     held = [errors.hold_unknown(r.variant, r.result) for r in mine]
     return [
         r if result is r.result else replace(r, result=result)

@@ -13,6 +13,8 @@ from autosched.runtime.executor import Executor
 from autosched.runtime.program import ExecutionPlan, Moving, Step
 
 Outputs = tuple[NDArray[Any], ...]
+Gains = tuple[float, ...]
+"""Of each output: its largest change relative to its largest element, for a relative error 1."""
 
 # Of the values of a step, relative to their root mean square: far above the roundings of those that
 # follow, and small enough that twice as much moves the outputs twice as far.
@@ -29,12 +31,11 @@ def amplifications(
     inputs: Mapping[str, NDArray[Any]],
     dtypes: Mapping[int, str],
     team: int = 0,
-) -> dict[int, float]:
-    """By step: the largest change of an output, relative to its largest element, for a relative
-    error 1 in what the step writes.
+) -> dict[int, Gains]:
+    """By step: how far a relative error in what it writes moves the outputs.
 
-    Noise is added to the values of one step after another, and what follows it runs.  Where no
-    output says anything, as all are zero, an error is taken to stay what it is.
+    Noise is added to the values of one step after another, and what follows it runs.  Where nothing
+    says anything, as all values are zero, an error is taken to stay what it is.
 
     Args:
         program: kernels on a CPU, without loops.
@@ -46,7 +47,7 @@ def amplifications(
     rng = np.random.default_rng(0)
     exact = _exact(executor, inputs, team)
     memory = _memory(executor)
-    found: dict[int, float] = {}
+    found: dict[int, Gains] = {}
     done = 0
     for number in sorted(dtypes):
         values = _written(program.steps[number], executor, dtypes[number])
@@ -54,10 +55,13 @@ def amplifications(
         before = values.copy()
         executor.run_steps(number, number + 1, team)
         kept = [part.copy() for part in memory]
-        _disturb(values, before, _DEVIATION, rng)
+        disturbed = _disturb(values, before, _DEVIATION, rng)
         executor.run_steps(number + 1, len(program.steps), team)
-        moved = _moved(executor.outputs(), exact)
-        found[number] = 1.0 if moved is None else moved / _DEVIATION
+        changes = _changes(executor.outputs(), exact)
+        silent = not disturbed or all(change is None for change in changes)
+        found[number] = tuple(
+            float(silent) if change is None else change / _DEVIATION for change in changes
+        )
         for part, then in zip(memory, kept, strict=True):
             part[...] = then
         done = number + 1
@@ -87,18 +91,23 @@ def moved_together(
     rng = np.random.default_rng(0)
     exact = _exact(executor, inputs, team)
     scale = _ALL_DEVIATIONS / max(errors.values())
+    unseen: list[float] = []
     done = 0
     for number in sorted(errors):
         values = _written(program.steps[number], executor, dtypes[number])
         executor.run_steps(done, number, team)
         before = values.copy()
         executor.run_steps(number, number + 1, team)
-        _disturb(values, before, errors[number] * scale, rng)
+        if not _disturb(values, before, errors[number] * scale, rng):
+            unseen.append(errors[number])
         done = number + 1
     executor.run_steps(done, len(program.steps), team)
-    moved = _moved(executor.outputs(), exact)
+    changes = _changes(executor.outputs(), exact)
     executor.results()
-    return hypot(*errors.values()) if moved is None else moved / scale
+    moved = [change / scale for change in changes if change is not None]
+    if not moved:
+        return hypot(*errors.values())
+    return max(*moved, hypot(*unseen) if len(moved) < len(changes) else 0.0)
 
 
 def _exact(executor: Executor, inputs: Mapping[str, NDArray[Any]], team: int) -> Outputs:
@@ -136,8 +145,11 @@ def _disturb(
     before: NDArray[Any],
     deviation: float,
     rng: np.random.Generator,
-) -> None:
+) -> bool:
     """Add noise to what differs from ``before``, but for zeros: a ReLU would make them again.
+
+    Returns:
+        whether there was something to add it to.
 
     Args:
         values: what a step has written; changed in place.
@@ -151,12 +163,12 @@ def _disturb(
     noise = rng.standard_normal(len(values), np.float32)
     noise *= np.float32(deviation * np.sqrt(mean_square))
     np.add(values, noise, out=values, where=new)
+    return bool(new.any())
 
 
-def _moved(outputs: Outputs, exact: Outputs) -> float | None:
-    """The largest change of an output, see ``_change``; None where no output has one."""
-    changes = [_change(array, expected) for array, expected in zip(outputs, exact, strict=True)]
-    return max((change for change in changes if change is not None), default=None)
+def _changes(outputs: Outputs, exact: Outputs) -> list[float | None]:
+    """Of each output, see ``_change``."""
+    return [_change(array, expected) for array, expected in zip(outputs, exact, strict=True)]
 
 
 def _change(array: NDArray[Any], exact: NDArray[Any]) -> float | None:

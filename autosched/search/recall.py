@@ -170,18 +170,22 @@ def recall(
 
 
 def usable(
-    task: TaskSpec, records: Iterable[Record], cache_state: CacheState | None = None
+    task: TaskSpec,
+    records: Iterable[Record],
+    cache_state: CacheState | None = None,
+    variant: str | None = None,
 ) -> Iterator[Recalled]:
     """Candidates to compile a task with, the best first.
 
     Those that were measured in ``cache_state`` come first, then those of other states; where the
     task's target has none, those of other machines, the nearest first (``records.identity``).
-    Warns of records that are better than what is asked for and do not replay.
+    Warns of records that are better than what is asked for and do not replay.  With a ``variant``
+    the candidates of others are left out, but not what their records say of times.
     """
     replayer = Replayer(task)
     seen: set[str] = set()
     for seconds, record in _in_order(task, by_position(task, records), cache_state):
-        if record.candidate_key in seen:
+        if record.candidate_key in seen or variant not in (None, record.variant):
             continue
         seen.add(record.candidate_key)
         candidate = replayer.replay(record, verified=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from autosched.measure.protocol import Runner
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
-from autosched.records.error_budget import VariantErrors, is_beyond_budget
+from autosched.records.error_budget import errors_of, is_beyond_budget
 from autosched.records.paired import winner
 from autosched.search.choice import make_policy, uses_model
 from autosched.search.favourite import ahead_of_reference
@@ -76,7 +76,7 @@ class TaskRun:
         self.retimed: Timing | None = None
         self.first_failure: Failure | None = None
         self.touched = False
-        self.errors = VariantErrors(task.variants[0].name, options.accuracy)
+        self.errors = errors_of(task, (), options.accuracy)
         self._learner, self._options, self._rng = learner, options, rng
         self._others = others
         self._pool = None if pool is None else CandidatePool(pool)

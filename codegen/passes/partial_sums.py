@@ -66,7 +66,7 @@ _TERMS: Final = 16
 _SHARED_TERMS: Final = 128
 _SHARED_BLOCKS: Final = 16
 # Where a nest asks for short sums: half of the terms, 0.7 of the error, up to 4 % of the time.
-_SHORT_TERMS: Final = 64
+SHORT_TERMS: Final = 64
 # Where later sums and differences of these tiles cancel: errors are several times as large there.
 _COMBINED_TERMS: Final = 32
 # Blocks of a block of blocks, and sums in a sum of sums.
@@ -81,7 +81,7 @@ _WORTH_SPLITTING: Final = 4
 def partial_sums(nest: LoopNest, target: Target) -> LoopNest:
     """The nest with long sums accumulated in blocks."""
     sums = float_sums(nest)
-    shared = _SHORT_TERMS if nest.short_sums else _SHARED_TERMS
+    shared = SHORT_TERMS if nest.short_sums else _SHARED_TERMS
     around = _Pass(target, sums, combined_sums(nest, sums), shared)
     return replace(nest, roots=around.nodes(nest.roots, frozenset()))
 
