@@ -71,11 +71,17 @@ def other_variants(
     state: CacheState,
     draft: Callable[[], Scheduled] | None = None,
 ) -> Iterator[Scheduled]:
-    """The best schedule of each other variant of a task; ``draft`` makes that of the task as it is
-    written where it has no record.
+    """The best schedule of each other variant of a task.
 
     Their times are compared, so that those of other machines do not count where there are some of
     this one.
+
+    Args:
+        item: a schedule of the task.
+        records: that are allowed.
+        state: cache state whose times are preferred.
+        draft: makes the schedule of the task as it is written where that has no record; None:
+            nothing does.
     """
     own, task = item.candidate.sketch.variant, item.task
     mine = [record for record in records if record.task == task.key]

@@ -179,8 +179,14 @@ def usable(
 
     Those that were measured in ``cache_state`` come first, then those of other states; where the
     task's target has none, those of other machines, the nearest first (``records.identity``).
-    Warns of records that are better than what is asked for and do not replay.  With a ``variant``
-    the candidates of others are left out, but not what their records say of times.
+    Warns of records that are better than what is asked for and do not replay.
+
+    Args:
+        task: what is computed.
+        records: of the task and others.
+        cache_state: that is preferred; None: all are alike.
+        variant: the only one that is wanted, though the records of all say how times have changed;
+            None: all are.
     """
     replayer = Replayer(task)
     seen: set[str] = set()

@@ -33,11 +33,11 @@ _AGAIN: Final = 3
 _SURE: Final = 0.75
 
 
-class Known(NamedTuple):
+class InTurns(NamedTuple):
     """A candidate: its seconds on the quiet machine, and its timing in turns with others."""
 
     seconds: float
-    in_turns: MeasureResult
+    timing: MeasureResult
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Disturbances:
         timed = [*holders, *(candidates[n] for n in faster)]
         turns = runner.remeasure(run.task, timed, self.options.leader_rounds)
         in_turns = dict(zip(faster, turns[len(holders) :], strict=True))
-        old, quiet = Known(run.best_s, turns[0]), Known(anchor_s, turns[len(holders) - 1])
+        old, quiet = InTurns(run.best_s, turns[0]), InTurns(anchor_s, turns[len(holders) - 1])
         return confirmed(results, found, in_turns, old, quiet)
 
     def _look_again(self, run: TaskRun, runner: Runner, results: Sequence[MeasureResult]) -> None:
@@ -154,8 +154,8 @@ def confirmed(
     raw: Sequence[MeasureResult],
     corrected: Sequence[MeasureResult],
     in_turns: Mapping[int, MeasureResult],
-    best: Known,
-    anchor: Known,
+    best: InTurns,
+    anchor: InTurns,
 ) -> list[MeasureResult]:
     """Results of which only those are below the best that won against it.
 
@@ -179,9 +179,9 @@ def confirmed(
     return found
 
 
-def _believed(again: MeasureResult | None, best: Known, anchor: Known) -> float:
+def _believed(again: MeasureResult | None, best: InTurns, anchor: InTurns) -> float:
     """Seconds of what was timed in turns with both; infinite where one of the three failed."""
-    held, quiet = best.in_turns, anchor.in_turns
+    held, quiet = best.timing, anchor.timing
     if not (isinstance(again, Timing) and isinstance(held, Timing) and isinstance(quiet, Timing)):
         return inf
     seconds = max(best.seconds * _of(again, held), anchor.seconds * _of(again, quiet))

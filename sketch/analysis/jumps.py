@@ -18,16 +18,15 @@ def jumps(stages: Iterable[Compute]) -> bool:
     What conditions select is not looked at: most of those of networks, such as a ReLU's, are
     continuous.
     """
-    bodies = (body for op in stages for body in op.bodies)
-    return any(_jumps(node) for body in bodies for node in walk(body))
+    nodes = [node for op in stages for body in op.bodies for node in walk(body)]
+    counted = any(isinstance(node, Cast) and node.operand.dtype == BOOL for node in nodes)
+    return any(_jumps(node) or (counted and _is_test(node)) for node in nodes)
 
 
 def _jumps(node: Expr) -> bool:
     match node:
         case Unary(op, operand):
             return op in STEPS and is_float(operand.dtype)
-        case Cast(operand) if operand.dtype == BOOL:
-            return any(_of_floats(inner) for inner in walk(operand))
         case Cast(operand):
             narrow = is_integer(node.dtype) or is_storage_float(node.dtype)
             return narrow and is_float(operand.dtype) and not is_storage_float(operand.dtype)
@@ -35,7 +34,7 @@ def _jumps(node: Expr) -> bool:
             return False
 
 
-def _of_floats(node: Expr) -> bool:
+def _is_test(node: Expr) -> bool:
     """Whether a truth value is whether floats are larger than others, or not zero."""
     match node:
         case Binary(op, lhs, _):

@@ -69,7 +69,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "SURE_BELOW": "how far the draft model is believed",
         "SURE_BELOW_ON_GPUS": "how far the draft model is believed",
     },
-    "autosched/tuning/loop.py": {"_AGAIN": "rounds of a timing"},
+    "autosched/tuning/disturbance.py": {"_AGAIN": "rounds of a timing", "_SURE": "share of rounds"},
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
         "EMULATED_TRIAL_S": "the same of any machine that emulates",
@@ -177,7 +177,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/passes/roll_copies.py": {"MOST_TRIP": "compile time"},
     "codegen/passes/partial_sums.py": {
         **dict.fromkeys(("_TERMS", "_SHARED_TERMS", "_SHARED_BLOCKS"), "accuracy of sums"),
-        **dict.fromkeys(("_SHORT_TERMS", "_COMBINED_TERMS", "_BLOCKS"), "accuracy of sums"),
+        **dict.fromkeys(("SHORT_TERMS", "_COMBINED_TERMS", "_BLOCKS"), "accuracy of sums"),
         "_UNROLLED": "accuracy of sums: how blocks divide",
         "_SMALL_BODY": "accuracy of sums: how blocks divide",
         "_WORTH_SPLITTING": "accuracy of sums",

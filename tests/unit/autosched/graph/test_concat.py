@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autosched
+from autosched.compilation.network import extract_checked
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
@@ -17,6 +18,8 @@ from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape
+from autosched.tasks.spec import TaskSpec
+from sketch.analysis.store_places import keeps_to_dimensions
 from tests.support.extractions import run_kernels
 
 
@@ -149,3 +152,24 @@ def test_operands_are_computed_in_place(make: Callable[[], Graph], copies: int) 
     names = [call.name for call in extraction.subgraphs]
     assert sum(name.startswith("copy") for name in names) == copies
     assert not any("concat" in name for name in names)
+
+
+@pytest.mark.parametrize("target", ["cpu-avx2", "cuda:h200"])
+def test_variants_of_the_target_may_write_where_operands_lie(target: str) -> None:
+    """Whichever of them is chosen for a convolution of 7x7, it has code."""
+    net, rng = GraphBuilder("inception"), np.random.default_rng(0)
+    value = net.input(Value("x", (1, 64, 7, 7)))
+    parts = []
+    for n, filters in enumerate((64, 128)):
+        weight = rng.standard_normal((filters, 64, 3, 3), np.float32) / 24
+        parts.append(net.add(Conv((1, 1), (1,) * 4), [value, net.constant(f"w{n}", weight)]))
+    graph = net.finish({"y": net.add(Concat(1), parts)})
+    machine = autosched.Target(target, threads=1) if "cpu" in target else autosched.Target(target)
+    extraction = extract_checked(Network("inception", graph), machine)
+    moved = 0
+    for subgraph in extraction.subgraphs:
+        inside = extraction.parts.get(subgraph.output)
+        if inside is not None:
+            for variant in TaskSpec(subgraph.dag, machine, subgraph.name).variants:
+                moved += not all(map(keeps_to_dimensions, variant.dag.stages))
+    assert not moved

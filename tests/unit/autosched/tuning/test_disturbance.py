@@ -16,7 +16,7 @@ from autosched.measure.simulated import SimulatedRunner
 from autosched.search.learner import Learner
 from autosched.search.options import SearchOptions
 from autosched.tasks.candidate import Candidate
-from autosched.tuning.disturbance import Disturbances, Known, challengers, confirmed
+from autosched.tuning.disturbance import Disturbances, InTurns, challengers, confirmed
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
 from autosched.tuning.task_progress import Turn
@@ -122,20 +122,20 @@ def test_nothing_becomes_the_best_by_a_correction() -> None:
     assert medians(corrected) == [0.7, 2.0, 0.75, 0.8]
     assert known.slowdowns == [2.0] and challengers(corrected, 1.0, 2) == [0, 3]
     best, faster, slower = Timing((2.0,) * 5), Timing((1.8,) * 5), Timing((2.2,) * 5)
-    held = Known(1.0, best)
+    held = InTurns(1.0, best)
     found = confirmed(raw, corrected, {0: slower, 3: faster}, held, held)
     assert medians(found) == pytest.approx([1.1, 2.0, 0.9, 1.6])
     lost = confirmed(raw, corrected, {0: FAILED, 3: Timing((1.8, 1.8, 1.8, 1.8, 2.2))}, held, held)
     assert medians(lost) == pytest.approx([1.4, 2.0, 1.0, 1.6])
     assert medians(lost)[2] > 1.0, "nor does it take the best's place by a draw"
-    failed = confirmed(raw, corrected, {0: slower, 3: faster}, Known(1.0, FAILED), held)
+    failed = confirmed(raw, corrected, {0: slower, 3: faster}, InTurns(1.0, FAILED), held)
     assert medians(failed) == [1.4, 2.0, 1.5, 1.6]
 
 
 def test_lucky_rounds_do_not_add_up() -> None:
     """What won against the best is believed to take its time next to the anchor's."""
     raw = corrected = [Timing((0.5,))]
-    best, anchor = Known(0.7, Timing((2.0,) * 5)), Known(1.0, Timing((2.0,) * 5))
+    best, anchor = InTurns(0.7, Timing((2.0,) * 5)), InTurns(1.0, Timing((2.0,) * 5))
     (found,) = medians(confirmed(raw, corrected, {0: Timing((1.8,) * 5)}, best, anchor))
     assert found == pytest.approx(0.9), "not 0.63"
     uneven = Timing((1.2, 1.3, 1.4, 1.6, 1.8))
