@@ -98,7 +98,7 @@ class SimulatedFleet(BatchRunner):
         self._thought = time.thread_time()
         return Ticket(self._tickets, task, tuple(candidates))
 
-    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+    def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
         """See ``Runner``."""
         now = self.clock()
         self._advance(now)

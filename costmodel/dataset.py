@@ -108,6 +108,16 @@ class Dataset:
         """Programs."""
         return sum(len(seconds) for seconds in self._seconds)
 
+    def scale(self, task: str, factor: float) -> None:
+        """Multiply the times of a task's programs: it became known that the machine was slower."""
+        if task in self._tasks:
+            group = self._tasks.index(task)
+            for number, (groups, seconds) in enumerate(
+                zip(self._groups, self._seconds, strict=True)
+            ):
+                self._seconds[number] = np.where(groups == group, seconds * factor, seconds)
+            self._table = None
+
     def append(
         self, task: str, features: Features, seconds: Sequence[float | None] | NDArray[np.float64]
     ) -> None:

@@ -105,13 +105,14 @@ class FleetRunner(BatchRunner):
         self._waiting[ticket.number] = self._add(works, urgent=False)
         return ticket
 
-    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+    def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
         """Wait until all pieces of a batch are measured."""
         self._check_open()
         if ticket.number not in self._waiting:
             raise not_waiting(ticket)
-        with self._changed:
-            self._note_best(ticket.task.key, best_s)
+        if best_s is not None:
+            with self._changed:
+                self._best[ticket.task.key] = best_s
         results: list[MeasureResult] = []
         for answer in self._wait(self._waiting.pop(ticket.number)):
             results += [result for result in answer.results if isinstance(result, Timing | Failure)]
@@ -199,7 +200,8 @@ class FleetRunner(BatchRunner):
             if counts is not None:
                 times = [r.best for r in counts.results if isinstance(r, Timing)]
                 if work.kind == "measure":
-                    self._note_best(work.task, min(times, default=math.inf))
+                    known = self._best.get(work.task, math.inf)
+                    self._best[work.task] = min(known, *times, math.inf)
                 self._answer(number, counts)
             self._changed.notify_all()
 
@@ -213,9 +215,6 @@ class FleetRunner(BatchRunner):
     def _answer(self, number: int, answer: Answer) -> None:
         self._answers[number] = answer
         del self._works[number]
-
-    def _note_best(self, task: str, seconds: float) -> None:
-        self._best[task] = min(self._best.get(task, math.inf), seconds)
 
     def _check_open(self) -> None:
         if self._closed:

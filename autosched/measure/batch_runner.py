@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -29,11 +28,11 @@ class BatchRunner(Closeable):
         """Take on a batch; see ``Runner``."""
 
     @abstractmethod
-    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+    def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
         """Results of a batch; raises MeasureError when they were collected before."""
 
     def measure(
-        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
+        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float | None = None
     ) -> list[MeasureResult]:
         """``collect(submit(task, candidates), best_s)``."""
         return self.collect(self.submit(task, candidates), best_s)

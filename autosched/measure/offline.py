@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -37,7 +36,7 @@ class OfflineRunner(BatchRunner):
         self._waiting.add(self._tickets)
         return Ticket(self._tickets, task, tuple(candidates))
 
-    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+    def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
         """Answers of a batch; raises MeasureError when they were collected before."""
         if ticket.number not in self._waiting:
             raise not_waiting(ticket)

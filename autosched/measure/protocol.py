@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -73,16 +72,17 @@ class Runner(Protocol):
         """Start compiling a batch in the background and return at once."""
         ...
 
-    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+    def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
         """Wait until everything submitted is compiled, then time the batch of ``ticket``.
 
         ``best_s``: the task's best time so far, in seconds; much slower candidates are dropped
-        after one or two runs.  The runner remembers the best it has seen itself.
+        after one or two runs.  None: the best that the runner has seen itself, which may be of a
+        candidate that the caller may not use.
         """
         ...
 
     def measure(
-        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float = math.inf
+        self, task: MeasuredTask, candidates: Sequence[Candidate], best_s: float | None = None
     ) -> list[MeasureResult]:
         """``collect(submit(task, candidates), best_s)``."""
         ...

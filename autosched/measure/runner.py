@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
@@ -108,7 +107,7 @@ class LocalRunner(BatchRunner):
         self._building[self._tickets] = building
         return Ticket(self._tickets, task, tuple(candidates))
 
-    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+    def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
         """Wait until everything submitted is compiled, then time the batch of ``ticket``.
 
         While compilers are busy, the timing child makes the constants of the batch.
@@ -117,7 +116,7 @@ class LocalRunner(BatchRunner):
         if not all(future.done() for future in self._waiting(ticket)):
             self._timer.prepare(state, ticket.candidates)
         built = self._take(ticket)
-        state.best_s = min(state.best_s, best_s)
+        state.best_s = state.best_s if best_s is None else best_s
         results: list[MeasureResult] = []
         with noted_signals() as signals:
             for candidate, timed in zip(ticket.candidates, built, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from statistics import median
+from typing import Final
 
 from autosched.measure.result import CacheState, Failure, Timing, is_wrong
 from autosched.records.identity import (
@@ -16,6 +17,9 @@ from autosched.records.identity import (
 from autosched.records.paired import drift, last_rounds, paired_first
 from autosched.records.record import Record
 from sketch.target.target import Target
+
+# Re-measured over burst: more is no luck of the burst.
+_DRIFTED: Final = 1.15
 
 
 def target_warning(records: Iterable[Record], target: Target) -> str:
@@ -69,7 +73,8 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
     """Candidates with their estimated seconds, fastest first, each by its latest timed record.
 
     Where some candidates were re-measured, the others' bursts are scaled by what that changed: the
-    fastest bursts are the luckiest ones, and must not win for not having been looked at again.
+    fastest bursts are the luckiest ones, and must not win for not having been looked at again.  A
+    change that luck does not explain is one of the machine, which later bursts have seen, too.
     Times of earlier re-measurements are scaled by the machine's drift since then, and of those that
     were last timed in turns the one that won comes first (see ``paired``).  Scaled times are at
     least its own: nothing becomes the best by having been timed beside one that was held up.
@@ -82,6 +87,7 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
         histories.setdefault(record.candidate_key, []).append(record)
     scale, drifts = _final_over_burst(histories.values()), drift(known)
     latest = {record.candidate_key: record.result for record in last_rounds(known)}
+    last_final = max((r.time for r in known if r.phase == "final"), default=0.0)
     least_s = min((r.median for r in latest.values() if isinstance(r, Timing)), default=0.0)
     ranked: list[tuple[float, Record]] = []
     for history in histories.values():
@@ -89,7 +95,8 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
         if seconds is not None:
             last = next(r for r in reversed(history) if isinstance(r.result, Timing))
             final = [r for r in history if r.phase == "final" and isinstance(r.result, Timing)]
-            factor = drifts.get(final[-1].time, 1.0) if final else scale
+            older = history[-1].time <= last_final or scale < _DRIFTED
+            factor = drifts.get(final[-1].time, 1.0) if final else scale if older else 1.0
             ranked.append((max(seconds * factor, min(seconds, least_s)), last))
     ranked.sort(key=lambda pair: (pair[0], pair[1].candidate_key not in latest))
     return paired_first(ranked, known)

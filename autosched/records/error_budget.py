@@ -192,7 +192,11 @@ def errors_of(task: TaskSpec, records: Sequence[Record], accuracy: Accuracy) -> 
 
 
 def held_to(
-    records: Sequence[Record], task: TaskSpec, accuracy: Accuracy, in_network: float = math.inf
+    records: Sequence[Record],
+    task: TaskSpec,
+    accuracy: Accuracy,
+    in_network: float = math.inf,
+    searched: bool = False,
 ) -> list[Record]:
     """The records of a task; those of variants that are not allowed are failures.
 
@@ -203,6 +207,8 @@ def held_to(
         task: whose records are wanted.
         accuracy: what is allowed.
         in_network: the largest error on normal data that a network may have of the task.
+        searched: a search goes on with them: variants whose errors nobody measured may be among
+            them, as they will be where they are the fastest.
     """
     reference = task.variants[0].name
     mine = [record for record in records if record.task == task.key]
@@ -210,7 +216,8 @@ def held_to(
         return [record for record in mine if record.variant == reference]
     errors = errors_of(task, mine, accuracy)
     errors.in_network = in_network
-    held = [errors.hold_unknown(r.variant, r.result) for r in mine]
+    hold = errors.hold if searched else errors.hold_unknown
+    held = [hold(record.variant, record.result) for record in mine]
     return [
         r if result is r.result else replace(r, result=result)
         for r, result in zip(mine, held, strict=True)

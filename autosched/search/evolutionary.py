@@ -94,11 +94,13 @@ class EvolutionaryPolicy:
         names = undecided_variants(
             measured.times_of_variants(), measured.trials_of_variants(), bandit
         )
+        places: dict[str, list[int]] = {}
+        for number, sketch in enumerate(self._space.sketches):
+            places.setdefault(sketch.variant, []).append(number)
+        searched = [name for name in names if name in places]  # a log may know others
         batch: list[Candidate] = []
-        for name in names[: math.ceil(bandit.variant_share * count)]:
-            own = [n for n, s in enumerate(self._space.sketches) if s.variant == name]
-            if not own:
-                continue
+        for name in searched[: math.ceil(bandit.variant_share * count)]:
+            own = places[name]
             rows = self._space.samples[max(own, key=lambda n: float(shares[n]))]
             # Before anything was measured, the order in which the draft has them is all there is.
             most = bandit.variant_rows if measured.trials else 1

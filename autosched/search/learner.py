@@ -126,6 +126,10 @@ class Learner:
         good = sum(not isinstance(result, Failure) for result in results)
         self._successes[task_key] = self._successes.get(task_key, 0) + good
 
+    def scale(self, task_key: str, factor: float) -> None:
+        """Multiply all times of a task that were told."""
+        self.dataset.scale(task_key, factor)
+
     @property
     def may_wait(self) -> bool:
         """Whether the next batch can be chosen before the last one is learned."""

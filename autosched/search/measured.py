@@ -102,6 +102,11 @@ class Measured:
                 memory.rows.append({k: int(v) for k, v in candidate.values.items()})
                 memory.seconds.append(result.median)
 
+    def scale(self, factor: float) -> None:
+        """Multiply all times."""
+        for memory in self._memories:
+            memory.seconds = [factor * seconds for seconds in memory.seconds]
+
     def is_new(self, candidate: Candidate) -> bool:
         """Whether nobody asked for the candidate yet."""
         return self._memory(candidate.sketch).keys.isdisjoint(_row_keys([candidate]))

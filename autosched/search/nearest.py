@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _NONE: Final[Mapping[str, Sketch]] = MappingProxyType({})
 # Doublings of extents, over all arrays: what is further away is another kind of work.
 _FARTHEST: Final = 12.0
+# Another machine's schedule is as good as one for extents that are so many doublings away.
+_FOREIGN: Final = 3.0
 # Records that are looked at for each seed wanted: some do not fit, some become equal.
 _TRIES: Final = 4
 _SHAPE: Final = re.compile(r"\d{1,12}(?:x\d{1,12})*|scalar")
@@ -82,7 +84,7 @@ def nearest(
 
 
 def _in_order(task: TaskSpec, bests: Iterable[Record]) -> list[Record]:
-    """Records worth a try: of this machine before others, near shapes before far ones."""
+    """Records worth a try: near shapes before far ones, for which those of other machines count."""
     mine, names = title_of(task), {variant.name for variant in task.variants}
     ranked = []
     for number, record in enumerate(bests):
@@ -90,8 +92,9 @@ def _in_order(task: TaskSpec, bests: Iterable[Record]) -> list[Record]:
             continue
         apart = _apart(record.title, mine)
         if apart <= _FARTHEST and runs_on(record, task.target):
-            foreign = not compatible(record.target, task.target)
-            ranked.append((foreign, apart, distance(record.target, task.target), number, record))
+            if not compatible(record.target, task.target):
+                apart += _FOREIGN
+            ranked.append((apart, distance(record.target, task.target), number, record))
     return [item[-1] for item in sorted(ranked, key=lambda item: item[:-1])]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from autosched.measure.result import CacheState, MeasureResult, Timing, is_wrong
+from autosched.measure.result import CacheState, Failure, MeasureResult, Timing, is_wrong
 from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import by_distance, rank, seeds, select, target_warning
 from autosched.records.error_budget import held_to
@@ -156,7 +156,7 @@ def recall(
             if candidate is None:
                 continue
             candidates[key] = candidate
-        if key not in results or is_wrong(record.result):
+        if key not in results or _outweighs(record, results[key]):
             results[key] = record.result
     best_s = next((s for s, r in rank(mine) if r.candidate_key in candidates), math.inf)
     foreign = [replayer.replay(record) for record in seeds(known, task.key, task.target)]
@@ -167,6 +167,17 @@ def recall(
         tuple(candidate for candidate in foreign if candidate is not None),
         replayer.report(),
     )
+
+
+def _outweighs(record: Record, known: MeasureResult) -> bool:
+    """Whether a later record says something else of a candidate: what was wrong stays so.
+
+    What was timed again on a quieter machine has a burst that is faster.
+    """
+    result = record.result
+    if isinstance(result, Timing) and isinstance(known, Timing):
+        return record.phase == "trial" and result.median < known.median
+    return not is_wrong(known) and isinstance(result, Failure) != isinstance(known, Failure)
 
 
 def usable(

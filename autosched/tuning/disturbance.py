@@ -5,10 +5,11 @@ candidate with the least time that was ever measured of the task: if it has beco
 machine has, and the search takes the times of the batch divided by that.  What would be a new best
 so is timed in turns with the old one and with the anchor, and must win clearly: nothing becomes the
 best by a correction.  What it is then believed to take is its time next to the anchor's, so that
-lucky rounds do not add up.  The log keeps what was measured.
+lucky rounds do not add up.  The log keeps what was measured, and of what won what it would have
+taken.
 
 When the fastest of a batch is far ahead of the best, the machine may have been slower before: the
-best is timed again, and what it takes now counts.
+best is timed again, and if it has become quicker, too, all that is known of the task is scaled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autosched.measure.protocol import Runner
-from autosched.measure.result import MeasureResult, Timing, scaled
+from autosched.measure.result import MeasureResult, Timing, is_wrong, scaled
 from autosched.records.paired import clearly_faster
 
 if TYPE_CHECKING:
@@ -50,11 +51,14 @@ class Disturbances:
             are timed in turns with the best, in ``leader_rounds`` rounds.
         batches: that were measured.
         slowdowns: of those in which the machine was slower.
+        timed: candidates that were timed again and are faster for it than what is known of them,
+            and their results, as they would have been on a quiet machine.
     """
 
     options: TuneOptions
     batches: int = 0
     slowdowns: list[float] = field(default_factory=list)
+    timed: list[tuple[Candidate, MeasureResult]] = field(default_factory=list)
 
     def undisturbed(
         self,
@@ -71,8 +75,7 @@ class Disturbances:
             candidates: of the batch.
             results: one for each candidate.
         """
-        self._look_again(run, runner, results)
-        if not self.suspicious(results, run.best_s):
+        if not self.suspicious(results, run.best_s) or not run.successes:
             return list(results)
         anchor_s, anchor = run.anchor
         (again,) = runner.remeasure(run.task, [anchor], _AGAIN)
@@ -86,17 +89,34 @@ class Disturbances:
         turns = runner.remeasure(run.task, timed, self.options.leader_rounds)
         in_turns = dict(zip(faster, turns[len(holders) :], strict=True))
         old, quiet = InTurns(run.best_s, turns[0]), InTurns(anchor_s, turns[len(holders) - 1])
-        return confirmed(results, found, in_turns, old, quiet)
+        told = confirmed(results, found, in_turns, old, quiet)
+        won = [n for n in faster if isinstance(r := told[n], Timing) and r.median < run.best_s]
+        self.timed += [(candidates[n], told[n]) for n in won]
+        return told
 
-    def _look_again(self, run: TaskRun, runner: Runner, results: Sequence[MeasureResult]) -> None:
-        """Time the best again where a batch is far ahead of it, and tell it where it is quicker."""
+    def quicker(self, run: TaskRun, runner: Runner, results: Sequence[MeasureResult]) -> float:
+        """How many times as quick the machine is now as it was for what is known of a task; 1 where
+        nothing says so clearly.
+
+        Args:
+            run: state of the task, before the batch.
+            runner: times again.
+            results: of the batch.
+        """
         least_s = run.best_s / self.options.slowdown
         if not run.successes or _fastest(results) >= least_s:
-            return
+            return 1.0
         ((_, best),) = run.measured.leaders(1)
         (again,) = runner.remeasure(run.task, [best], _AGAIN)
-        if isinstance(again, Timing) and again.median < least_s:
-            run.tell([best], [again])
+        if not isinstance(again, Timing) or again.median > least_s:
+            return 1.0
+        self.timed.append((best, again))
+        return run.best_s / again.median
+
+    def take(self) -> tuple[list[Candidate], list[MeasureResult]]:
+        """What was ``timed``, once."""
+        timed, self.timed = self.timed, []
+        return [candidate for candidate, _ in timed], [result for _, result in timed]
 
     def suspicious(self, results: Sequence[MeasureResult], best_s: float) -> bool:
         """Whether the anchor should be timed again after a batch; ``best_s``: of the task."""
@@ -169,8 +189,11 @@ def confirmed(
     """
     found: list[MeasureResult] = []
     for n, result in enumerate(corrected):
-        seconds = _believed(in_turns.get(n), best, anchor)
-        if isinstance(result, Timing) and seconds < inf:
+        again = in_turns.get(n)
+        seconds = _believed(again, best, anchor)
+        if again is not None and is_wrong(again):
+            found.append(again)
+        elif isinstance(result, Timing) and seconds < inf:
             found.append(scaled(result, seconds / result.median))
         elif isinstance(result, Timing) and result.median < best.seconds:
             found.append(raw[n])

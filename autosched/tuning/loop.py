@@ -228,9 +228,10 @@ class TuningLoop:
         run, candidates = self._runs[batch.turn.task], batch.candidates
         results = self._runner.collect(batch.ticket, run.best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
-        self._write(run.task, candidates, checked, self._scheduler.tasks[batch.turn.task].trials)
+        trials = self._scheduler.tasks[batch.turn.task].trials
+        self._write(run.task, candidates, checked, "trial", trials)
         raw = run.held(candidates, checked)
-        checked = self._undisturbed(run, candidates, raw)
+        checked = self._undisturbed(batch.turn.task, candidates, raw)
         before = run.best_s
         with self._thinking:
             run.tell(candidates, checked, raw)
@@ -243,14 +244,22 @@ class TuningLoop:
         self._tell_batch(run, candidates, checked, before)
 
     def _undisturbed(
-        self, run: TaskRun, candidates: Sequence[Candidate], results: list[MeasureResult]
+        self, index: int, candidates: Sequence[Candidate], results: list[MeasureResult]
     ) -> list[MeasureResult]:
         """A batch as it would have been on a quiet machine."""
+        run, known = self._runs[index], self._disturbances
         emulated = run.task.target.card.emulated  # its times are estimates
         many = self._runner.trials_in_flight > 0  # it looks after its machines itself
         if emulated or many:
             return results
-        return self._disturbances.undisturbed(run, self._runner, candidates, results)
+        quicker = known.quicker(run, self._runner, results)
+        if quicker > 1.0:
+            run.scale(1.0 / quicker)
+            self._scheduler.scale(index, 1.0 / quicker)
+        found = known.undisturbed(run, self._runner, candidates, results)
+        timed, again = known.take()
+        self._write(run.task, timed, run.errors.added(timed, again), "trial")
+        return found
 
     def _tell_faults(self) -> None:
         """What is new among the faults of the cost model."""
@@ -308,10 +317,10 @@ class TuningLoop:
         task: TaskSpec,
         candidates: Sequence[Candidate],
         results: Sequence[MeasureResult],
+        phase: Phase = "final",
         before: int | None = None,
     ) -> None:
-        """``before``: trials that the task had before; None: leaders are re-timed."""
-        phase: Phase = "trial" if before is not None else "final"
+        """``before``: trials that the task had before; None: all were measured before."""
         make = partial(
             record_of, task.key, target=task.target, phase=phase, seed=self._options.seed,
             versions=self._versions, time=self._now(), title=title_of(task),

@@ -76,7 +76,8 @@ def resumed(
         elapsed: seconds since the run began.
     """
     memories = [
-        recall(task, held_to(records, task, options.accuracy), cache_state) for task in tasks
+        recall(task, held_to(records, task, options.accuracy, searched=True), cache_state)
+        for task in tasks
     ]
     found = [_as_known(memory, task) for memory, task in zip(memories, tasks, strict=True)]
     limit_s = options.retiming_share * (options.budget_s or math.inf)

@@ -60,12 +60,11 @@ class TaskScheduler:
         self._options, self._objective, self._clock = options, objective, clock
         self._constants = options.scheduler
         self._usage = usage or [[info.weight for info in tasks]]
-        self._limit_s = math.inf
+        self._budget_s = math.inf
         if options.budget_s is not None:
             least_s = self._constants.search_share * options.budget_s
-            self._limit_s = max(least_s, options.budget_s - reserve_s)
-        self._limit = options.trials
-        self.enough = ""
+            self._budget_s = max(least_s, options.budget_s - reserve_s)
+        self._limit_s, self._limit, self.enough = self._budget_s, options.trials, ""
         self._best_objective = math.inf
         self._improved_at = 0
         self._last = -1
@@ -100,9 +99,15 @@ class TaskScheduler:
         self._improved_at = self.trials
 
     def restart(self, index: int, trials: int, best_s: float) -> None:
-        """Go on with a task of whose trials only so many count, see ``TaskProgress.restart``."""
+        """Go on with a task, see ``TaskProgress.restart``; a budget that was cut is whole again."""
         self.tasks[index].restart(trials, best_s)
+        self._limit_s, self._limit, self.enough = self._budget_s, self._options.trials, ""
         self._best_objective, self._improved_at = math.inf, self.trials
+
+    def scale(self, index: int, factor: float) -> None:
+        """Multiply all times of a task."""
+        self.tasks[index].scale(factor)
+        self._best_objective = math.inf
 
     def next_turn(self, busy: Sequence[Turn] = ()) -> Turn | None:
         """The next turn, or None; ``stopped`` then says why.
@@ -147,7 +152,8 @@ class TaskScheduler:
             task.history.append((task.counted, task.best_s))
         if task.best_s < before * (1.0 - self._options.improvement):
             task.improved_at = task.trials
-        self._stop_if_done(task)
+        self._stop_if_enough(task)
+        self._stop_if_vain(task)
         value = self.objective()
         if math.isinf(before) and math.isfinite(task.best_s):
             self._best_objective = math.inf  # an estimate was replaced: the sums do not compare
@@ -169,11 +175,14 @@ class TaskScheduler:
     def trial_s(self, index: int) -> float:
         """Seconds that a trial of a task takes."""
         task = self.tasks[index]
-        total = sum(t.seconds for t in self.tasks)
-        count = sum(t.timed_trials for t in self.tasks)
-        mean = total / count if count and total > 0 else self._constants.trial_s
+        mean = self._mean_trial_s() or self._constants.trial_s
         prior = self._constants.trial_prior
         return (task.seconds + prior * mean) / (task.timed_trials + prior)
+
+    def _mean_trial_s(self) -> float:
+        """Seconds that a trial took, over all tasks; 0 where that is not known."""
+        count = sum(task.timed_trials for task in self.tasks)
+        return sum(task.seconds for task in self.tasks) / count if count else 0.0
 
     def gains(self) -> list[float]:
         """Expected fall of the objective per trial (per second with a time budget) of each task."""
@@ -240,9 +249,8 @@ class TaskScheduler:
         """Trials before the finish; infinite without a limit, or where their time is not known."""
         share = 1.0 - self._options.finish_share
         limits = [math.inf if self._limit is None else share * self._limit - self.trials]
-        seconds = sum(task.seconds for task in self.tasks)
-        if math.isfinite(self._limit_s) and seconds > 0:
-            trial_s = seconds / sum(task.timed_trials for task in self.tasks)
+        trial_s = self._mean_trial_s()
+        if math.isfinite(self._limit_s) and trial_s > 0:
             limits.append((share * self._limit_s - self._clock()) / trial_s)
         return min(limits)
 
@@ -275,12 +283,9 @@ class TaskScheduler:
 
     def _total_trials(self) -> float:
         """Trials that the whole budget allows, roughly."""
-        limits = [float(self._options.trials or math.inf)]
+        limits = [float(self._limit or math.inf)]
         if math.isfinite(self._limit_s):
-            seconds = sum(task.seconds for task in self.tasks)
-            count = sum(task.timed_trials for task in self.tasks)
-            trial_s = seconds / count if count and seconds > 0 else self._constants.trial_s
-            limits.append(self._limit_s / trial_s)
+            limits.append(self._limit_s / (self._mean_trial_s() or self._constants.trial_s))
         return min(limits)
 
     def _batch(self, trials: int = 2**31) -> int:
@@ -377,10 +382,6 @@ class TaskScheduler:
             if known and task.info.kind is not None:
                 groups.setdefault(task.info.kind, []).append(task.info.flops / task.best_s)
         return {kind: max(speeds) for kind, speeds in groups.items() if len(speeds) > 1}
-
-    def _stop_if_done(self, task: TaskProgress) -> None:
-        self._stop_if_enough(task)
-        self._stop_if_vain(task)
 
     def _stop_if_enough(self, task: TaskProgress) -> None:
         most = self._options.task_trials

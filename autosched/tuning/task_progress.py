@@ -99,6 +99,12 @@ class TaskProgress:
         if self.stopped != "trials":
             self.stopped = ""
 
+    def scale(self, factor: float) -> None:
+        """Multiply all times."""
+        self.best_s *= factor
+        self.history = [(trials, factor * seconds) for trials, seconds in self.history]
+        self.earlier = tuple((trials, factor * seconds) for trials, seconds in self.earlier)
+
     @property
     def counted(self) -> int:
         """Trials that say something of what may still be found."""

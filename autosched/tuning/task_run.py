@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from autosched.measure.protocol import Runner
-from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
+from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing, scaled
 from autosched.records.error_budget import errors_of, is_beyond_budget
 from autosched.records.paired import winner
 from autosched.search.choice import make_policy, uses_model
@@ -162,6 +162,17 @@ class TaskRun:
         if self._uses_model:
             self._learner.tell(self.task.key, candidates, results)
         self._note(candidates, results, measured or results)
+
+    def scale(self, factor: float) -> None:
+        """Multiply all times that are known: the machine was slower when they were measured."""
+        self._told = [
+            _Told(told.candidate, scaled(told.result, factor), scaled(told.measured, factor))
+            for told in self._told
+        ]
+        self._fastest = [(factor * seconds, candidate) for seconds, candidate in self._fastest]
+        self.best_s, self.last_s = factor * self.best_s, factor * self.last_s
+        self.measured.scale(factor)
+        self._learner.scale(self.task.key, factor)
 
     def restrict(self, largest: float) -> int:
         """Hold the task to an error, in what is known, too: whatever has more of it has failed, and

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autosched.measure.result import Timing
+from autosched.records.identity import identity
 from autosched.search.best_schedules import best_schedules
 from autosched.search.nearest import bests_of_tasks, nearest
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from autosched.tasks.candidate import Candidate
     from autosched.tasks.spec import TaskSpec
     from sketch.schedule.sketch import Sketch
+    from sketch.target.target import Target
 
 
 class Transfer:
@@ -27,15 +29,16 @@ class Transfer:
 
     def __init__(self, examples: Sequence[Record], most: int) -> None:
         self._given, self._most = examples, most
-        self._bests: dict[str, tuple[float, Record]] = {}
+        self._bests: dict[tuple[str, Target], tuple[float, Record]] = {}
 
     def note(self, records: Iterable[Record]) -> None:
         """Results of this run's tasks, or of those that it resumes."""
         for record in records:
             if isinstance(record.result, Timing):
-                known = self._bests.get(record.task)
+                place = record.task, identity(record.target)
+                known = self._bests.get(place)
                 if known is None or record.result.median < known[0]:
-                    self._bests[record.task] = record.result.median, record
+                    self._bests[place] = record.result.median, record
 
     def seeds(self, task: TaskSpec, known: Iterable[Sketch] = ()) -> tuple[Candidate, ...]:
         """What to try first of a task that nothing was measured of; ``known``: its sketches."""

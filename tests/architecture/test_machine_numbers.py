@@ -55,7 +55,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
     "autosched/search/drafts.py": {"_LEAST_GOING": "time of a choice", "_IDLE": "trust in drafts"},
-    "autosched/search/nearest.py": {"_FARTHEST": "likeness of tasks", "_TRIES": "time of a choice"},
+    "autosched/search/nearest.py": {
+        **dict.fromkeys(("_FARTHEST", "_FOREIGN"), "likeness of tasks"),
+        "_TRIES": "time of a choice",
+    },
     "autosched/search/favourite.py": {"_ROWS": "time of a choice", "_FIRST": "time of a choice"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
     "autosched/search/options.py": {

@@ -51,7 +51,7 @@ class FakeRunner(BatchRunner):
     def submit(self, task: MeasuredTask, candidates: Sequence[Candidate]) -> Ticket:
         return Ticket(len(self.batches), task, tuple(candidates))
 
-    def collect(self, ticket: Ticket, best_s: float = math.inf) -> list[MeasureResult]:
+    def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
         self._on_batch(len(self.batches))
         self.batches.append((ticket.task.key, len(ticket.candidates)))
         self.measured += [(ticket.task.key, candidate) for candidate in ticket.candidates]

@@ -40,6 +40,15 @@ def test_a_lucky_burst_does_not_beat_what_was_looked_at_again():
     assert rank([*log, *finals, better])[0][1] is better
 
 
+def test_a_machine_that_changed_leaves_later_bursts_as_they_are():
+    log = [record(1, 1.0), record(2, 1.1)]
+    finals = [record(1, 2.0, phase="final"), record(2, 2.2, phase="final")]
+    later = replace(record(3, 1.9), time=2.0)
+    before = [replace(each, time=1.0) for each in finals]
+    assert rank([*log, *before, later])[0] == (1.9, later)
+    assert rank([*log, *before, replace(later, time=0.5)])[0] == (2.0, before[0])
+
+
 def test_a_wrong_result_disqualifies_for_good():
     log = [record(1, 1.0), record(1, result=WRONG), record(1, 1.0), record(2, 2.0)]
     assert best(log, "t", HERE) is log[3]

@@ -88,11 +88,13 @@ def test_rows_of_sketches_that_are_there_need_no_proof(monkeypatch: pytest.Monke
     assert own and len(seen) == len(found) - len(own)
 
 
-def test_this_machine_comes_before_others() -> None:
-    own = measured(conv(32))
-    foreign = [replace(r, target=replace(r.target, arch="other")) for r in measured(conv(128))]
+@pytest.mark.parametrize(("near", "there", "first"), [(128, 160, "own"), (32, 192, "other")])
+def test_this_machine_comes_before_others_of_like_shapes(near: int, there: int, first: str) -> None:
+    """The very task of another machine comes before one of a sixth of the channels."""
+    own = measured(conv(near))
+    foreign = [replace(r, target=replace(r.target, arch="other")) for r in measured(conv(there))]
     (found,) = nearest(conv(192), [*foreign, *own], 1)
-    wanted = rescaled(conv(192), own[0])
+    wanted = rescaled(conv(192), (own if first == "own" else foreign)[0])
     assert wanted is not None and found.key == wanted.key
 
 

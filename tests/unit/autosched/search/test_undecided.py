@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from autosched.measure.result import Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.search.evolutionary import EvolutionaryPolicy
 from autosched.search.models import make_model
@@ -14,6 +15,7 @@ from autosched.search.scorer import Floats, ModelScorer
 from autosched.search.space import space_of
 from autosched.search.undecided import undecided_variants
 from autosched.task import Task
+from autosched.tasks.candidate import Candidate
 from sketch.population.population import Population
 from tests.support.targets import AVX512
 from tests.support.workloads import conv2d_relu
@@ -73,3 +75,25 @@ def test_few_samples_of_a_variant_are_scored() -> None:
     tried(USUAL, many)
     tried(replace(USUAL, variant_rows=4), few)
     assert few.rows < many.rows
+
+
+def test_variants_that_only_a_log_knows_take_no_place() -> None:
+    """Such as retired ones: they never get more trials."""
+    known, other = (variant.name for variant in TASK.variants[:2])
+    searched = Task(TASK.variants[:2], TASK.target)
+    scorer = ModelScorer(make_model("draft", 0), lambda: 0.0)
+    search = SearchOptions(population=128, generations=0, sketch_rows=64)
+    whole = space_of(TASK)
+    names = [variant.name for variant in TASK.variants]
+
+    def rows(name: str, count: int) -> list[Candidate]:
+        place = next(n for n, s in enumerate(whole.sketches) if s.variant == name)
+        samples = whole.samples[place]
+        return [Candidate(samples.sketch, samples.row(n)) for n in range(count)]
+
+    told = [(c, 1.0 + 0.1 * n) for n, c in enumerate(rows(known, 3))]
+    told += [(c, 1.2 + 0.3 * n) for n, c in enumerate(rows(other, 2))]
+    told += [(rows(names[2], 1)[0], 1.5)]
+    policy = EvolutionaryPolicy(space_of(searched), scorer, np.random.default_rng(0), search)
+    policy.tell([c for c, _ in told], [Timing((seconds,)) for _, seconds in told])
+    assert other in {candidate.sketch.variant for candidate in policy.ask(4)}

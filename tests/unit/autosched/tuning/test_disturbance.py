@@ -171,20 +171,26 @@ class QuickerNow(SimulatedRunner):
         return [Timing((self._seconds,) * rounds) for _ in candidates]
 
 
-@pytest.mark.parametrize(("again", "best", "first"), [(2.0, 2.0, 0), (4.0, 2.5, 1)])
+@pytest.mark.parametrize(("again", "times"), [(2.0, 2.0), (4.0, 1.0), (3.9, 1.0)])
 def test_what_was_best_is_timed_again_before_it_is_left_far_behind(
-    again: float, best: float, first: int
+    again: float, times: float
 ) -> None:
     """On a machine that was slower before, and on one that was not."""
-    run, known = TaskRun(task(), Learner(None), OPTIONS, np.random.default_rng(0)), known_of()
-    candidates = run.ask(Turn(0, 2))
-    run.tell(candidates[:1], [Timing((4.0,))])
-    batch = [Timing((2.5,))]
-    found = known.undisturbed(run, QuickerNow(again), candidates[1:], batch)
-    assert found == batch and not known.slowdowns
-    run.tell(candidates[1:], found)
-    assert run.best_s == best and run.anchor == (best, candidates[first])
-    assert [c.key for c in run.leaders(2)] == [candidates[n].key for n in (first, 1 - first)]
+    learner = Learner(None)
+    run, known = TaskRun(task(), learner, OPTIONS, np.random.default_rng(0)), known_of()
+    candidates = run.ask(Turn(0, 3))
+    run.tell(candidates[:2], [Timing((4.0,)), Timing((5.0,))])
+    quicker = known.quicker(run, QuickerNow(again), [Timing((2.5,))])
+    assert quicker == times
+    timed, results = known.take()
+    assert [c.key for c in timed] == [candidates[0].key] * (times > 1)
+    assert medians(results) == [again] * (times > 1) and known.take() == ([], [])
+    run.scale(1.0 / quicker)
+    assert run.best_s == 4.0 / times and run.anchor == (4.0 / times, candidates[0])
+    assert run.measured.leaders(2)[1] == (5.0 / times, candidates[1])
+    assert learner.dataset.table().seconds.tolist() == [4.0 / times, 5.0 / times]
+    run.restrict(0.0)
+    assert run.best_s == 4.0 / times and run.anchor[0] == 4.0 / times
 
 
 class UnevenMachine(BusyMachine):

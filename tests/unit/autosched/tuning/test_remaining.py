@@ -96,3 +96,15 @@ def test_earlier_runs_count() -> None:
     fresh.scheduler.restore(0, 1000, 0, 1.0, ((900, 1.0),))
     assert fresh.scheduler.expected_gain() > 10 * run.scheduler.expected_gain() > 0.0
     assert run.scheduler.next_turn() is not None and run.scheduler.enough
+
+
+def test_a_task_that_starts_again_has_the_whole_budget() -> None:
+    """As where a network may not have the variants that its first part was spent on."""
+    curves = [falling(1.0, 0.5), falling(0.3, 0.2, half=8)]
+    run = Simulation(curves, TuneOptions(budget_s=1000.0), trial_s=[0.1] * 2)
+    run.run()
+    scheduler = run.scheduler
+    assert scheduler.enough and scheduler.time_left_s() < 0 < scheduler.done_share()
+    scheduler.restart(0, 2, 0.9)
+    assert not scheduler.enough and scheduler.time_left_s() > 500 and scheduler.done_share() < 0.5
+    assert scheduler.next_turn() is not None and not scheduler.stopped

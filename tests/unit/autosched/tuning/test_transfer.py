@@ -23,6 +23,7 @@ from autosched.tasks.candidate import Candidate
 from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.run import run_job
+from autosched.tuning.transfer import Transfer
 from tests.support.targets import SMALL
 from tests.support.workloads import conv2d_relu
 
@@ -75,6 +76,22 @@ def test_tasks_of_one_run_help_each_other() -> None:
     before = [r for r in records[:began] if isinstance(r.result, Timing)]
     keys = {found.key for r in before if (found := rescaled(task, r)) is not None}
     assert first_keys(records, task, 3) & keys
+
+
+def test_a_faster_machine_does_not_hide_the_best_of_this_one() -> None:
+    source, task = conv(8), conv(16)
+    own = records_of([source])
+    wide = replace(source.target, vector_bytes=64, registers=32)
+    foreign = [
+        replace(r, target=wide, result=Timing((1e-12,)))
+        for r in own
+        if isinstance(r.result, Timing)
+    ]
+    transfer = Transfer((), 2)
+    transfer.note(own)
+    expected = [candidate.key for candidate in transfer.seeds(task)]
+    transfer.note(foreign)
+    assert expected and expected[0] == transfer.seeds(task)[0].key
 
 
 def test_a_task_that_is_resumed_goes_on(tmp_path: Path) -> None:
