@@ -219,8 +219,8 @@ class _Fusion:
         chain = self._group.get(source)
         if chain is None or not self._is_chain(chain):
             return
-        if self._is_turned_image([source], node) and self._is_of_bytes(chain, source):
-            chain.remove(source)
+        whole, alone = chain, self._is_turned_image([source], node)
+        if alone and self._is_of_bytes(chain, source):
             chain = [source]
         once = node.op.pattern == Pattern.REDUCTION and node.op.reads_once
         again = node.op.pattern == Pattern.REDUCTION and self._widens(chain)
@@ -230,6 +230,8 @@ class _Fusion:
         members = self._group[anchor]
         if len(members) + len(chain) > MOST_NODES:
             return
+        if chain is not whole:
+            whole.remove(source)
         members.extend(chain)
         self._group.update(dict.fromkeys(chain, members))
 

@@ -30,7 +30,8 @@ def chain_products(graph: Graph, groups: tuple[FusedGroup, ...]) -> tuple[FusedG
     for group in groups:
         for weights, scores in _weights_of(graph, group, by_root):
             nodes = (*scores.nodes, *weights.nodes, *group.nodes)
-            if len(nodes) <= MOST_NODES:
+            # The scores of one chain may be what another one makes.
+            if len(nodes) <= MOST_NODES and scores.root.output not in joined:
                 joined |= dict.fromkeys((scores.root.output, weights.root.output))
                 joined[group.root.output] = FusedGroup(nodes)
                 break
@@ -68,8 +69,9 @@ def _rows(shape: tuple[int, ...], axis: int) -> int:
 def _made_for(
     graph: Graph, name: str, reader: Node, by_root: dict[str, FusedGroup]
 ) -> FusedGroup | None:
-    """The group whose result one node alone reads."""
+    """The group whose result one node alone reads, once."""
     alone = graph.consumers.get(name, ()) == (reader,) and name not in graph.result_values
+    alone = alone and reader.inputs.count(name) == 1
     return by_root.get(name) if alone and graph.types[name].dtype in _TYPES else None
 
 

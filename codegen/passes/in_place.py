@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from codegen.passes.places import Around, once, place_in, walks
+from codegen.passes.affine import interval, loop_range
+from codegen.passes.places import Around, Indices, once, place_in, walks
 from codegen.passes.rewrite import Nodes, map_body
-from sketch.nest.loopnest import Allocate, Buffer, Loop, LoopNest, Node, Scope, Store
+from sketch.nest.loopnest import Affine, Allocate, Buffer, Loop, LoopNest, Node, Scope, Store
 from sketch.nest.walk import accesses, store_loads, stores
 
 
@@ -57,9 +58,38 @@ def _moved(node: Allocate, around: Around, outputs: set[Buffer]) -> Nodes | None
     written = [(s, x) for s, x in inside if kept in s.targets]
     if any(s.reducer is not None or len(s.targets) > 1 or not walks(x) for s, x in written):
         return None
+    if not all(_is_covered(place.indices(s.indices), x, store.indices, loops) for s, x in written):
+        return None
     if not all(place.holds(s, (*around, *x)) for s, x in (*written, *reading)):
         return None
     return place.nodes(node.body)
+
+
+def _is_covered(indices: Indices, loops: Around, last: Indices, last_loops: Around) -> bool:
+    """Whether what a statement writes is written by the last one in the same trip of the loops
+    around both, so that no other trip has it: of a block and what is around it, that is another
+    block's.
+
+    Args:
+        indices: of the statement, in the output.
+        loops: around it, inside of the allocation.
+        last: indices of the last statement.
+        last_loops: around that.
+    """
+    ranges = {loop.var: loop_range(loop) for loop in (*loops, *last_loops)}
+    for one, other in zip(indices, last, strict=True):
+        if not (isinstance(one, Affine) and isinstance(other, Affine)):
+            return False
+        moves = [(v, c) for form in (one, other) for v, c in form.terms if v not in ranges]
+        if any(one.coefficient(v) != other.coefficient(v) for v, _ in moves):
+            return False
+        (low, high), (first, end) = (
+            interval(Affine(tuple(t for t in form.terms if t[0] in ranges), form.const), ranges)
+            for form in (one, other)
+        )
+        if low < first or high > end:
+            return False
+    return True
 
 
 def _is_last(nodes: Nodes, store: Store, kept: Buffer) -> bool:

@@ -48,20 +48,27 @@ def part_axes(program: Program, op: Compute) -> frozenset[Axis]:
     """The axes whose values select what a last stage computes of stages that it reads at places
     that do not depend on them: the parts of a result that are made of the same products.
     """
-    return frozenset() if program.consumers(op) else _selecting_parts(program, op)
+    return frozenset() if program.consumers(op) else _selecting_parts(program, op, {})
 
 
-def _selecting_parts(program: Program, op: Compute) -> frozenset[Axis]:
-    """Those axes of a stage, or of what it reads element by element and may be computed in it."""
+def _selecting_parts(
+    program: Program, op: Compute, known: dict[int, frozenset[Axis]]
+) -> frozenset[Axis]:
+    """Those axes of a stage, or of what it reads element by element and may be computed in it;
+    ``known``: of stages by their ids, for several may read one.
+    """
+    if id(op) in known:
+        return known[id(op)]
     made = [load for load in stage_loads(op) if program.plan_of(load.tensor.op) is not None]
     read = {node for load in made for index in load.indices for node in walk(index)}
     found = {axis for axis in selecting_axes(op) if axis in op.axes and axis not in read}
     for load in made:
         producer = load.tensor.op
         if isinstance(producer, Compute) and reads_elementwise(op, producer):
-            theirs = _selecting_parts(program, producer)
+            theirs = _selecting_parts(program, producer, known)
             found |= {a for a, b in zip(op.axes, producer.axes, strict=True) if b in theirs}
-    return frozenset(found)
+    known[id(op)] = frozenset(found)
+    return known[id(op)]
 
 
 def _same_vectors(reader: Compute, producer: Compute) -> bool:
@@ -138,13 +145,23 @@ def is_wide(op: Compute, chosen: Collection[Axis], target: Target) -> bool:
 
 def chosen_axes(program: Program, op: Compute) -> frozenset[Axis]:
     """The axes whose values select what a stage computes, or what a stage that it reads does."""
+    return _chosen_axes(program, op, {})
+
+
+def _chosen_axes(
+    program: Program, op: Compute, known: dict[int, frozenset[Axis]]
+) -> frozenset[Axis]:
+    """``known``: of stages by their ids, for several may read one."""
+    if id(op) in known:
+        return known[id(op)]
     found = set(selecting_axes(op).intersection(op.axes))
     for load in stage_loads(op):
         producer = program.plan_of(load.tensor.op)
         if producer is None or producer.op.reduce is not None:
             continue
-        theirs = chosen_axes(program, producer.op)
+        theirs = _chosen_axes(program, producer.op, known)
         for axis, index in zip(producer.op.axes, load.indices, strict=True):
             if axis in theirs and isinstance(index, Axis):
                 found.add(index)
-    return frozenset(found)
+    known[id(op)] = frozenset(found)
+    return known[id(op)]

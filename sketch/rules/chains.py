@@ -206,7 +206,7 @@ def _block_axes(state: State, product: StagePlan) -> frozenset[Axis]:
             i: a for a, i in zip(plan.op.axes, load.indices, strict=True) if _is_row(i, product)
         }
         number = prod(axis.extent for axis in rows)
-        kept = _keeps_rows(program, plan.op, frozenset(rows.values()))
+        kept = _keeps_rows(program, plan.op, frozenset(rows.values()), {})
         if kept and vector not in rows and number >= _LEAST_ROWS:
             return frozenset(rows)
     return frozenset()
@@ -235,8 +235,15 @@ def _is_row(index: Expr, product: StagePlan) -> TypeGuard[Axis]:
     return isinstance(index, Axis) and index in product.op.axes
 
 
-def _keeps_rows(program: Program, op: Compute, rows: frozenset[Axis]) -> bool:
-    """Whether a row of ``op`` needs just that row of what lies before it, up to a product."""
+def _keeps_rows(
+    program: Program, op: Compute, rows: frozenset[Axis], known: dict[int, frozenset[Axis]]
+) -> bool:
+    """Whether a row of ``op`` needs just that row of what lies before it, up to a product.
+
+    ``known``: stages that were looked at, by their ids, and their rows.
+    """
+    if known.setdefault(id(op), rows) != rows:
+        return False
     if op.reduce is not None and needs_tiling(op):
         return True
     for load in stage_loads(op):
@@ -244,8 +251,11 @@ def _keeps_rows(program: Program, op: Compute, rows: frozenset[Axis]) -> bool:
         if plan is None or not is_made_of_product(program, load.tensor.op):
             continue
         pairs = zip(plan.op.axes, load.indices, strict=True)
-        before = {i: a for a, i in pairs if isinstance(i, Axis) and i in rows}
-        if len(before) < len(rows) or not _keeps_rows(program, plan.op, frozenset(before.values())):
+        axes = {i: a for a, i in pairs if isinstance(i, Axis) and i in rows}
+        before = frozenset(axes.values())
+        if known.get(id(plan.op)) == before:
+            continue
+        if len(axes) < len(rows) or not _keeps_rows(program, plan.op, before, known):
             return False
     return True
 

@@ -61,11 +61,12 @@ def is_made_of_product(program: Program, op: Operation, scheduled: Container[Sta
     """Whether ``op`` is a reduction with data reuse that is not scheduled, or reads one through
     other stages that are not.
     """
-    pending = [op]
+    pending, seen = [op], set[StageId]()
     while pending:
         plan = program.plan_of(pending.pop())
-        if plan is None or plan.id in scheduled:
+        if plan is None or plan.id in scheduled or plan.id in seen:
             continue
+        seen.add(plan.id)
         if plan.op.reduce is not None and needs_tiling(plan.op):
             return True
         pending += operations_read(plan.op)

@@ -11,11 +11,15 @@ from sketch.lang.tensor import Compute, StoreMap
 
 
 def readers(dag: ComputeDAG, op: Compute) -> list[Compute]:
-    """The stages that read ``op``, or what is computed of it."""
-    found: list[Compute] = []
-    for consumer in dag.consumers(op):
-        found += [consumer, *readers(dag, consumer)]
-    return found
+    """The stages that read ``op``, or what is computed of it, each once."""
+    found: dict[int, Compute] = {}
+    pending = [*dag.consumers(op)]
+    while pending:
+        reader = pending.pop(0)
+        if id(reader) not in found:
+            found[id(reader)] = reader
+            pending += dag.consumers(reader)
+    return list(found.values())
 
 
 def is_element_wise(op: Compute, origin: Compute, joined: Collection[int]) -> bool:

@@ -76,6 +76,8 @@ class _ByteProducts(GraphRewriter):
         data, columns = self._centered(node.inputs[0]), self._weight(node, op)
         if data is None or columns is None or columns.weight.ndim != 2:
             return False
+        if data.zero is not None and self.shape(data.zero)[-1:] not in ((), (1,)):
+            return False  # it differs along what is summed
         sums = -columns.weight.sum(axis=0, dtype=np.int64)
         shift = _SHIFT if self._is_signed(data) else 0
         zero = None if data.zero is None else self._constants.get(data.zero)
@@ -100,6 +102,8 @@ class _ByteProducts(GraphRewriter):
         if points is None or points.size != 1:
             return False
         zero = int(points.reshape(())) + (_SHIFT if self._is_signed(data) else 0)
+        if any(op.padding) and not 0 <= zero < 2 * _SHIFT:
+            return False  # no byte stands for what is padded
         value, rank = self._unsigned(data), op.spatial
         if zero and any(op.padding):
             low, high = (0, 0, *op.padding[:rank]), (0, 0, *op.padding[rank:])

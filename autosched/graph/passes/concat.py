@@ -38,10 +38,13 @@ def _taken_apart(graph: Graph) -> Graph:
 
 
 def _operands(graph: Graph, node: Node) -> Iterator[str]:
-    for name in node.inputs:
+    """Of a concatenation, and of those that it joins, however many."""
+    pending = [(name, node) for name in reversed(node.inputs)]
+    while pending:
+        name, outer = pending.pop()
         inner = graph.producers.get(name)
-        if inner is not None and inner.op == node.op and _may_lie_inside(graph, inner, node):
-            yield from _operands(graph, inner)
+        if inner is not None and inner.op == outer.op and _may_lie_inside(graph, inner, outer):
+            pending += [(operand, inner) for operand in reversed(inner.inputs)]
         else:
             yield name
 

@@ -54,11 +54,17 @@ def _weights(graph: Graph, node: Node) -> str | None:
 
 
 def _are_weights(graph: Graph, name: str) -> bool:
-    node, kind = graph.producers.get(name), graph.types[name]
-    if node is None:
-        return False
-    if isinstance(node.op, Softmax):
-        return not node.op.log and node.op.axis in (-1, len(kind.shape) - 1)
-    return isinstance(node.op, Elementwise) and any(
-        _are_weights(graph, operand) for operand in node.inputs if graph.types[operand] == kind
-    )
+    """Whether a value is a softmax along its last dimension, or made of one element by element."""
+    pending, seen, kind = [name], {name}, graph.types[name]
+    while pending:
+        node = graph.producers.get(pending.pop())
+        if node is None:
+            continue
+        if isinstance(node.op, Softmax):
+            if not node.op.log and node.op.axis in (-1, len(kind.shape) - 1):
+                return True
+        elif isinstance(node.op, Elementwise):
+            alike = {operand for operand in node.inputs if graph.types[operand] == kind} - seen
+            pending += sorted(alike)
+            seen |= alike
+    return False

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from autosched.graph.builder import GraphBuilder
-from autosched.graph.fusion import fuse
+from autosched.graph.fusion import MOST_NODES, fuse
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.base import Shape
 from autosched.graph.ops.conv import Conv
-from autosched.graph.ops.elementwise import BinaryOp, UnaryOp
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import ReduceOp
@@ -176,3 +176,18 @@ def test_a_chain_that_two_kernels_read_stays_alone() -> None:
     first = net.plus("first", shared, net.x)
     second = net.add(ReduceOp("max", (1,), True), [shared], "second")
     assert _groups(net.finish({"a": first, "b": second})) == ["shared", "first", "second"]
+
+
+@pytest.mark.parametrize("count", [MOST_NODES - 2, MOST_NODES - 1, MOST_NODES])
+def test_a_turned_image_that_finds_no_room_has_a_kernel(count: int) -> None:
+    builder = GraphBuilder("net")
+    image = builder.input(Value("x", (1, 3, 8, 8)))
+    whole = builder.add(CastOp("uint8"), [builder.add(UnaryOp("round"), [image])])
+    turned = builder.add(Transpose((0, 2, 3, 1)), [whole])
+    weight = builder.constant("w", np.ones((3, 3, 3, 16), np.int8))
+    value = builder.add(Conv(layout="NHWC", dtype="int32"), [turned, weight])
+    for _ in range(count):
+        value = builder.add(UnaryOp("neg"), [value])
+    graph = builder.finish({"y": value})
+    placed = {node.output for group in fuse(graph) for node in group.nodes}
+    assert placed == {node.output for node in graph.nodes}

@@ -57,6 +57,23 @@ def test_attention_is_one_kernel() -> None:
     assert kernels(_Net().attention()) == ["matmul_add_softmax_matmul"]
 
 
+def test_scores_that_another_chain_makes_are_none_of_this_one() -> None:
+    net = _Net()
+    keys = net.input(Value("m", (HEADS, KEYS, KEYS)))
+    weights = net.add(Softmax(), [net.add(MatMul(), [net.q, net.k])])
+    scores = net.add(MatMul(), [weights, keys])
+    graph = net.finish({"y": net.add(MatMul(), [net.add(Softmax(), [scores]), net.v])})
+    assert kernels(graph) == ["matmul_softmax_matmul", "softmax", "matmul"]
+
+
+def test_weights_that_weigh_their_own_rows_have_their_own_kernel() -> None:
+    """A block of the product's rows needs all of them."""
+    net = _Net(KEYS)
+    weights = net.add(Softmax(), [net.add(MatMul(), [net.q, net.k])])
+    graph = net.finish({"y": net.add(MatMul(), [weights, weights])})
+    assert kernels(graph) == ["matmul", "softmax", "matmul"]
+
+
 def test_views_between_scores_and_their_softmax_are_none_of_its_kernel() -> None:
     """As where several heads of queries share a head of keys."""
     net = _Net()

@@ -7,8 +7,10 @@ import pytest
 
 from codegen.passes.in_place import in_place
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.functions import exp
-from sketch.lang.tensor import Tensor, compute, placeholder
+from sketch.lang.expr import Axis, Expr, select
+from sketch.lang.functions import all_of, exp
+from sketch.lang.reducers import sum
+from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.lower.lower import lower
 from sketch.nest.interpreter import run_nest
 from sketch.nest.loopnest import Allocate, LoopNest
@@ -51,6 +53,28 @@ def test_powers_of_softmax_lie_in_the_output(shape: tuple[int, ...]) -> None:
         expected, found = (run_nest(n, {"x": data})["softmax"] for n in (nest, after))
         assert (expected == found).all()
     assert moved
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_two_blocks_keep_stays_their_own(axis: int) -> None:
+    """Powers of a block and of its neighbours are other blocks' results."""
+    shape = (12, 32)
+    x = placeholder(shape, name="x")
+    power = compute(shape, lambda i, j: exp(x[i, j]), name="power")
+    step = reduce_axis(3, "step")
+
+    def window(i: Axis, j: Axis) -> Expr:
+        place = (i, j)[axis] + step - 1
+        inside = all_of(place >= 0, place < shape[axis])
+        near = power[place, j] if axis == 0 else power[i, place]
+        return sum(select(inside, near, 0.0), axis=step)
+
+    near = compute(shape, window, name="near")
+    y = compute(shape, lambda i, j: power[i, j] / (near[i, j] + 1.0), name="y")
+    data = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    for nest in nests(y):
+        expected, found = (run_nest(n, {"x": data})["y"] for n in (nest, in_place(nest)))
+        assert (expected == found).all()
 
 
 def doubled(x: Tensor) -> Tensor:
