@@ -51,6 +51,7 @@ class Disturbances:
             are timed in turns with the best, in ``leader_rounds`` rounds.
         batches: that were measured.
         slowdowns: of those in which the machine was slower.
+        level: times as long as on the quiet machine that candidates take now, as far as is known.
         timed: candidates that were timed again and are faster for it than what is known of them,
             and their results, as they would have been on a quiet machine.
     """
@@ -58,6 +59,7 @@ class Disturbances:
     options: TuneOptions
     batches: int = 0
     slowdowns: list[float] = field(default_factory=list)
+    level: float = 1.0
     timed: list[tuple[Candidate, MeasureResult]] = field(default_factory=list)
 
     def undisturbed(
@@ -121,7 +123,9 @@ class Disturbances:
     def suspicious(self, results: Sequence[MeasureResult], best_s: float) -> bool:
         """Whether the anchor should be timed again after a batch; ``best_s``: of the task."""
         self.batches += 1
-        return self.options.doubt * best_s < _fastest(results) < inf
+        suspicious = self.options.doubt * best_s < _fastest(results) < inf
+        self.level = self.level if suspicious else 1.0
+        return suspicious
 
     def corrected(
         self, results: Sequence[MeasureResult], again: MeasureResult, anchor_s: float
@@ -134,7 +138,8 @@ class Disturbances:
             anchor_s: seconds that the anchor took before.
         """
         slowdown = again.best / anchor_s if isinstance(again, Timing) else 1.0
-        if slowdown < self.options.slowdown:
+        self.level = slowdown if slowdown >= self.options.slowdown else 1.0
+        if self.level == 1.0:
             return list(results)
         self.slowdowns.append(slowdown)
         return [scaled(result, 1.0 / slowdown) for result in results]

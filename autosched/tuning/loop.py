@@ -226,7 +226,8 @@ class TuningLoop:
         """Wait for a batch and take its results; ``began``: when its time began to count."""
         assert batch.ticket is not None, "it was submitted"
         run, candidates = self._runs[batch.turn.task], batch.candidates
-        results = self._runner.collect(batch.ticket, run.best_s)
+        best_s = run.best_s * self._disturbances.level  # on the machine as it is now
+        results = self._runner.collect(batch.ticket, best_s)
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         trials = self._scheduler.tasks[batch.turn.task].trials
         self._write(run.task, candidates, checked, "trial", trials)

@@ -121,6 +121,8 @@ def test_nothing_becomes_the_best_by_a_correction() -> None:
     corrected = known.corrected(raw, Timing((2.0,)), 1.0)
     assert medians(corrected) == [0.7, 2.0, 0.75, 0.8]
     assert known.slowdowns == [2.0] and challengers(corrected, 1.0, 2) == [0, 3]
+    assert known.level == 2.0 and known.suspicious(raw, 1.0) and known.level == 2.0
+    assert not known.suspicious(raw, 1.4) and known.level == 1.0
     best, faster, slower = Timing((2.0,) * 5), Timing((1.8,) * 5), Timing((2.2,) * 5)
     held = InTurns(1.0, best)
     found = confirmed(raw, corrected, {0: slower, 3: faster}, held, held)
