@@ -18,8 +18,8 @@ from autosched.records.paired import drift, last_rounds, paired_first
 from autosched.records.record import Record
 from sketch.target.target import Target
 
-# Re-measured over burst: more is no luck of the burst.
-_DRIFTED: Final = 1.15
+DRIFTED: Final = 1.15
+"""Times again over times before: more is no luck of those, but the machine."""
 
 
 def target_warning(records: Iterable[Record], target: Target) -> str:
@@ -95,7 +95,7 @@ def rank(records: Iterable[Record]) -> list[tuple[float, Record]]:
         if seconds is not None:
             last = next(r for r in reversed(history) if isinstance(r.result, Timing))
             final = [r for r in history if r.phase == "final" and isinstance(r.result, Timing)]
-            older = history[-1].time <= last_final or scale < _DRIFTED
+            older = history[-1].time <= last_final or scale < DRIFTED
             factor = drifts.get(final[-1].time, 1.0) if final else scale if older else 1.0
             ranked.append((max(seconds * factor, min(seconds, least_s)), last))
     ranked.sort(key=lambda pair: (pair[0], pair[1].candidate_key not in latest))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from statistics import median
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from autosched.measure.result import CacheState, Failure, MeasureResult, Timing, is_wrong
+from autosched.measure.result import CacheState, Failure, MeasureResult, Timing, is_wrong, scaled
 from autosched.records.accuracy import ACCURACIES, Accuracy
-from autosched.records.best import by_distance, rank, seeds, select, target_warning
+from autosched.records.best import DRIFTED, by_distance, rank, seeds, select, target_warning
 from autosched.records.error_budget import held_to
 from autosched.records.identity import executable, has_units_of
 from autosched.records.record import Record
@@ -143,21 +145,30 @@ def _roomy(sketch: Sketch) -> Sketch:
 def recall(
     task: TaskSpec, records: Sequence[Record], cache_state: CacheState | None = None
 ) -> TaskHistory:
-    """Everything that records say of a task on its target."""
+    """Everything that records say of a task on its target.
+
+    Where leaders were timed again on a machine that had become slower or quicker, all results
+    before that are scaled by what changed.
+    """
     replayer = Replayer(task)
     known = by_position(task, records)
     mine = select(known, task.key, task.target, cache_state)
     candidates: dict[str, Candidate] = {}
     results: dict[str, MeasureResult] = {}
-    for record in mine:
-        key = record.candidate_key
-        if key not in candidates:
-            candidate = replayer.replay(record)
-            if candidate is None:
-                continue
-            candidates[key] = candidate
-        if key not in results or _outweighs(record, results[key]):
-            results[key] = record.result
+    for moment, group in groupby(mine, lambda r: r.time if r.phase == "final" else None):
+        members = list(group)
+        if moment is not None:
+            factor = _change(results, members)
+            results = {key: scaled(result, factor) for key, result in results.items()}
+        for record in members:
+            key = record.candidate_key
+            if key not in candidates:
+                candidate = replayer.replay(record)
+                if candidate is None:
+                    continue
+                candidates[key] = candidate
+            if key not in results or _outweighs(record, results[key]):
+                results[key] = record.result
     best_s = next((s for s, r in rank(mine) if r.candidate_key in candidates), math.inf)
     foreign = [replayer.replay(record) for record in seeds(known, task.key, task.target)]
     return TaskHistory(
@@ -167,6 +178,18 @@ def recall(
         tuple(candidate for candidate in foreign if candidate is not None),
         replayer.report(),
     )
+
+
+def _change(known: Mapping[str, MeasureResult], again: Sequence[Record]) -> float:
+    """How many times as long candidates take that were timed again; 1 where luck explains it."""
+    pairs = [(known.get(record.candidate_key), record.result) for record in again]
+    ratios = [
+        now.median / then.median
+        for then, now in pairs
+        if isinstance(then, Timing) and isinstance(now, Timing)
+    ]
+    ratio = median(ratios) if ratios else 1.0
+    return 1.0 if 1.0 / DRIFTED < ratio < DRIFTED else ratio
 
 
 def _outweighs(record: Record, known: MeasureResult) -> bool:
