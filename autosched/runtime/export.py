@@ -82,6 +82,13 @@ def export_program(
             a file cannot be written.
     """
     check_exportable(program)
+    if program.constants_bytes > _MOST_CONSTANTS:
+        raise ExportError(
+            f"the packed constants have {program.constants_bytes / 1e9:.2f} GB, an object file "
+            f"takes {_MOST_CONSTANTS / 1e9:.2f} GB",
+            program.name,
+            "use Module.save, or cut the model in two",
+        )
     base = path.with_suffix("") if path.suffix in _SUFFIXES else path
     if base.name in ("", ".."):
         raise ExportError("this names no file", str(path), "give the path of the files to write")
@@ -120,13 +127,6 @@ def check_exportable(program: ExecutionPlan) -> None:
     foreign = [str(spec) for spec in specs if spec.dtype not in C_TYPES]
     if foreign:
         raise ExportError(f"C has no type for {'; '.join(foreign)}", program.name)
-    if program.constants_bytes > _MOST_CONSTANTS:
-        raise ExportError(
-            f"the packed constants have {program.constants_bytes / 1e9:.2f} GB, an object file "
-            f"takes {_MOST_CONSTANTS / 1e9:.2f} GB",
-            program.name,
-            "use Module.save, or cut the model in two",
-        )
 
 
 def _merge(

@@ -252,14 +252,21 @@ class _Half:
         return self._op("lshr", self._pick(number, moved, quiet), self._int(16))
 
     def _widened_half(self, word: str) -> str:
-        """Put the bits in place as a float32 that is 2**112 too small, and scale it."""
+        """Put the bits in place as those of a float32, with its exponent.
+
+        Denormal ones are what is left of 2**-14 and as much: nothing on the way is denormal as a
+        float32, which may be flushed to zero.
+        """
         sign = self._op("shl", self._op("and", word, self._int(0x8000)), self._int(16))
         size = self._op("and", word, self._int(0x7FFF))
-        small = self._as_float(self._op("shl", size, self._int(13)))
-        scaled = self._bits(self._float_op("fmul", small, self._const(0x46F0000000000000)))
+        placed = self._op("shl", size, self._int(13))
+        normal = self._op("add", placed, self._int(112 << 23))
+        above = self._as_float(self._op("or", placed, self._int(113 << 23)))
+        tiny = self._bits(self._float_op("fsub", above, self._const(0x3F10000000000000)))
+        number = self._pick(self._op("icmp ult", size, self._int(0x400)), tiny, normal)
         special = self._op("icmp uge", size, self._int(0x7C00))
-        filled = self._op("or", scaled, self._int(0x7F800000))
-        return self._as_float(self._op("or", self._pick(special, filled, scaled), sign))
+        filled = self._op("or", normal, self._int(0x7F800000))
+        return self._as_float(self._op("or", self._pick(special, filled, number), sign))
 
     def _narrowed_half(self, operand: str) -> str:
         """Let a float32 addition round: the other operand's exponent puts the last place of the

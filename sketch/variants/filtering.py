@@ -59,6 +59,7 @@ class Filtering:
         spaced = {d for d, spacing in enumerate(self.match.spacings) if spacing > 1}
         short = all(self.block(d) <= _LONGEST_BLOCK for d in spaced & set(found))
         fits = short and phases | spaced <= set(found) and min(slopes, default=0) >= 0
+        fits = fits and not (phases and spaced)  # residues would come between places of phases
         return found if fits else ()
 
     def _even(self, taps: int) -> bool:

@@ -157,26 +157,28 @@ def _factors(expr: Expr) -> Iterator[Expr]:
             yield expr
 
 
-def _is_within_one(expr: Expr) -> bool:
-    """Whether a value is known to lie between -1 and 1."""
+def _is_within_one(expr: Expr, known: dict[tuple[int, int], bool] | None = None) -> bool:
+    """Whether a value is known to lie between -1 and 1.
+
+    ``known``: of the results of stages, by their ids and numbers, for several may read one.
+    """
+    found = {} if known is None else known
     match expr:
         case Const(value):
             return abs(float(value)) <= 1
         case Unary("neg" | "abs", operand):
-            return _is_within_one(operand)
+            return _is_within_one(operand, found)
         case Unary("exp", Binary("sub", Load() as element, Load() as largest)):
             return _is_maximum(largest, element)
         case Unary(name):
             return name in _WITHIN_ONE
         case Binary("mul", lhs, rhs):
-            return _is_within_one(lhs) and _is_within_one(rhs)
-        case Load(tensor):
-            op = tensor.op
-            return (
-                isinstance(op, Compute)
-                and op.reduce is None
-                and _is_within_one(op.bodies[tensor.output])
-            )
+            return _is_within_one(lhs, found) and _is_within_one(rhs, found)
+        case Load(tensor) if isinstance(op := tensor.op, Compute) and op.reduce is None:
+            place = id(op), tensor.output
+            if place not in found:
+                found[place] = _is_within_one(op.bodies[tensor.output], found)
+            return found[place]
     return False
 
 

@@ -156,13 +156,13 @@ def _rows(by: Phases, data: Tensor) -> Tensor:
 
 def _read_through(data: Tensor, value: Expr) -> Expr:
     """``value`` without a copy that it reads, such as of the data in another order."""
-    op = data.op
-    if not isinstance(op, Compute) or not isinstance(op.bodies[0], Load):
+    op, output = data.op, data.output
+    if not isinstance(op, Compute) or not isinstance(op.bodies[output], Load):
         return value
-    copied, axes = op.bodies[0], op.axes
+    copied, axes = op.bodies[output], op.axes
 
     def leaf(node: Expr) -> Expr | None:
-        if isinstance(node, Load) and node.tensor.op is op:
+        if isinstance(node, Load) and node.tensor.op is op and node.tensor.output == output:
             return substitute_axes(copied, dict(zip(axes, node.indices, strict=True)))
         return None
 
