@@ -6,6 +6,7 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -61,12 +62,18 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
         with _exporting(where):
             pure = program.run_decompositions({})  # side effects become part of the signature
         _check_unchanged(pure, where)
-        return network_of_program(pure)
+        return _with_own_weights(network_of_program(pure))
     except NotTakenError as reason:
         LOG.debug("%s is taken through ONNX: %s", where, reason)
     from autosched.onnx.importer import from_onnx
 
     return from_onnx(_onnx_model(program, where))
+
+
+def _with_own_weights(network: Network) -> Network:
+    """A network whose constants are no memory of the module, which may be trained on."""
+    own = {name: array.copy() for name, array in network.graph.constants.items()}
+    return replace(network, graph=replace(network.graph, constants=own))
 
 
 def export_onnx(module: Any, args: Sequence[Any]) -> Any:

@@ -63,10 +63,13 @@ class _ScaledSums(GraphRewriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.changed = False
+        self._sums: dict[str, _Sum] = {}  # by the names of their values
 
     def convert(self, node: Node) -> None:
         """Emit ``node``, of the sum in its short form where it rounds one."""
-        found = self._sum(node.inputs[0]) if node.op == UnaryOp("round") else None
+        if (own := self._sum_of(node)) is not None:
+            self._sums[node.output] = own
+        found = self._sums.get(node.inputs[0]) if node.op == UnaryOp("round") else None
         if found is None or len(found.factors) == 1 or not found.is_exact_enough:
             self.builder.copy(node, node.inputs)
             return
@@ -79,26 +82,27 @@ class _ScaledSums(GraphRewriter):
             total = self._add("add", scaled, total, node)
         self.builder.add(node.op, (total,), node.output, node.name, node.origins)
 
-    def _sum(self, name: str) -> _Sum | None:
-        """What a value is, if it is such a sum that nothing else reads."""
-        node = self.graph.producers.get(name)
-        if node is None or self.graph.types[name].dtype != _FLOAT:
+    def _sum_of(self, node: Node) -> _Sum | None:
+        """What a node computes, if it is such a sum that nothing else reads."""
+        name = node.output
+        if self.graph.types[name].dtype != _FLOAT:
             return None
         if node.op == CastOp(_FLOAT):
             return _Sum({name: 1.0}, 0.0) if self._is_of_bytes(node) else None
-        alone = len(self.graph.consumers[name]) == 1 and name not in self.graph.result_values
+        readers = self.graph.consumers.get(name, ())
+        alone = len(readers) == 1 and name not in self.graph.result_values
         if not alone or not isinstance(node.op, BinaryOp):
             return None
         lhs, rhs = node.inputs
         number = self._number(rhs)
         match node.op.function:
             case "mul" | "div" if number:
-                data = self._sum(lhs)
+                data = self._sums.get(lhs)
                 factor = number if node.op.function == "mul" else 1.0 / number
                 return None if data is None else data.times(factor)
             case "add" | "sub":
-                data = self._sum(lhs)
-                other = self._sum(rhs) if number is None else _Sum({}, number)
+                data = self._sums.get(lhs)
+                other = self._sums.get(rhs) if number is None else _Sum({}, number)
                 if data is None or other is None:
                     return None
                 return data.plus(other if node.op.function == "add" else other.times(-1.0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.ops.base import Shape, normalize_axis
@@ -15,6 +14,7 @@ from autosched.graph.ops.elementwise import (
     CastOp,
     Identity,
     UnaryOp,
+    Where,
 )
 from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
 from autosched.graph.ops.reduce import ReduceOp
@@ -107,8 +107,9 @@ def _import_lp_norm(site: Site) -> None:
     function = ReduceOp("l1" if site.attributes.get("p", 2) == 1 else "l2", (axis,), True)
     norm = site.step(function, [data])
     # all elements are 0 where the norm is: any other divisor gives 0
-    least = site.scalar("least", float(np.finfo(np.float32).tiny), kind.dtype)
-    site.emit(BinaryOp("div"), [data, site.step(BinaryOp("max"), [norm, least])])
+    zero, one = site.scalar("zero", 0.0, kind.dtype), site.scalar("one", 1.0, kind.dtype)
+    none = site.step(BinaryOp("eq"), [norm, zero])
+    site.emit(BinaryOp("div"), [data, site.step(Where(), [none, one, norm])])
 
 
 def _import_lrn(site: Site) -> None:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Final, Literal
 
 from autosched.graph.ops.base import normalize_axis
-from autosched.graph.ops.elementwise import BinaryOp
+from autosched.graph.ops.elementwise import BinaryOp, CastOp
 from autosched.graph.ops.norm import BatchNorm, Normalize
 from autosched.graph.ops.reduce import (
     ArgReduce,
@@ -20,7 +20,7 @@ from autosched.graph.ops.reduce import (
 from autosched.graph.ops.shape import Reshape
 from autosched.graph.ops.softmax import Softmax
 from autosched.torch_frontend.aten.call import AtenCall, Converter
-from sketch.lang.dtypes import is_float
+from sketch.lang.dtypes import STORAGE_FLOATS, is_float
 
 _Extreme = Literal["max", "min"]
 
@@ -129,13 +129,16 @@ def _variance(call: AtenCall) -> str:
     count = prod(call.shape("self")[axis] for axis in axes)
     left = count - (1 if call["correction"] is None else call["correction"])
     call.require(left > 0, "a variance of too few elements")
-    data = call.value("self")
+    data, dtype = call.value("self"), call.dtype
+    if dtype in STORAGE_FLOATS:  # squares may be too large for them
+        dtype = "float32"
+        data = call.add(CastOp(dtype), data)
     difference = call.add(BinaryOp("sub"), data, call.add(ReduceOp("mean", axes, True), data))
     square = call.add(BinaryOp("mul"), difference, difference)
-    mean = call.add(ReduceOp("mean", axes, keep), square)
-    if left == count:
-        return mean
-    return call.add(BinaryOp("mul"), mean, call.number(count / left, call.dtype))
+    found = call.add(ReduceOp("mean", axes, keep), square)
+    if left != count:
+        found = call.add(BinaryOp("mul"), found, call.number(count / left, dtype))
+    return found if dtype == call.dtype else call.add(CastOp(call.dtype), found)
 
 
 def _truth(function: _Extreme, call: AtenCall) -> str:

@@ -128,3 +128,20 @@ def test_kernels_of_rows_that_see_little_or_nothing(offset: int, rng: np.random.
     for sketch in sketches[:: max(1, len(sketches) // 3)]:
         found = run_compiled(sketch, sample(sketch, 1, rng).row(0), given, target)["result"]
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=0, atol=1e-5)
+
+
+def test_stages_that_are_read_twice_are_looked_at_once() -> None:
+    """Or this does not end."""
+    x = placeholder((8, 16), name="x")
+    power = compute((8, 16), lambda i, k: unary("sigmoid", x[i, k]), name="t0")
+    for number in range(40):
+        power = squared(power, number)
+    scale, values = placeholder((8,), name="s"), placeholder((16, 8), name="v")
+    weights = compute((8, 16), lambda i, k: power[i, k] * scale[i], name="weights")
+    k = reduce_axis(16, "k")
+    y = compute((8, 8), lambda i, j: reducers.sum(weights[i, k] * values[k, j], axis=k), name="y")
+    late_factors(ComputeDAG([y]))
+
+
+def squared(x: Tensor, number: int) -> Tensor:
+    return compute(x.shape, lambda i, k: x[i, k] * x[i, k], name=f"square{number}")
