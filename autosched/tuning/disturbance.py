@@ -3,10 +3,10 @@
 When the fastest of a batch is slower than the task's best, the *anchor* is timed again, the
 candidate with the least time that was ever measured of the task: if it has become slower, too, the
 machine has, and the search takes the times of the batch divided by that.  What would be a new best
-so is timed in turns with the old one and with the anchor, and must win clearly: nothing becomes the
-best by a correction.  What it is then believed to take is its time next to the anchor's, so that
-lucky rounds do not add up.  The log keeps what was measured, and of what won what it would have
-taken.
+so is timed in turns with the old one, and must win clearly: nothing becomes the best by a
+correction.  Then it takes the place of the best, but not less time: by how much it is faster, a
+machine that is busy with something else does not say, and lucky rounds would add up.  The log keeps
+what was measured, and of what won that it takes no longer than the best did.
 
 When the fastest of a batch is far ahead of the best, the machine may have been slower before: the
 best is timed again, and if it has become quicker, too, all that is known of the task is scaled.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from autosched.measure.protocol import Runner
 from autosched.measure.result import MeasureResult, Timing, is_wrong, scaled
@@ -32,13 +32,8 @@ if TYPE_CHECKING:
 _AGAIN: Final = 3
 # Of the rounds in turns, the share that a candidate did better in than it is believed to do.
 _SURE: Final = 0.75
-
-
-class InTurns(NamedTuple):
-    """A candidate: its seconds on the quiet machine, and its timing in turns with others."""
-
-    seconds: float
-    timing: MeasureResult
+# So little that it decides who is first, and nothing else.
+_APART: Final = 1e-9
 
 
 @dataclass(slots=True)
@@ -86,12 +81,10 @@ class Disturbances:
         if not faster:
             return found
         ((_, best),) = run.measured.leaders(1)
-        holders = [best] if best.key == anchor.key else [best, anchor]
-        timed = [*holders, *(candidates[n] for n in faster)]
-        turns = runner.remeasure(run.task, timed, self.options.leader_rounds)
-        in_turns = dict(zip(faster, turns[len(holders) :], strict=True))
-        old, quiet = InTurns(run.best_s, turns[0]), InTurns(anchor_s, turns[len(holders) - 1])
-        told = confirmed(results, found, in_turns, old, quiet)
+        timed = [best, *(candidates[n] for n in faster)]
+        holder, *others = runner.remeasure(run.task, timed, self.options.leader_rounds)
+        in_turns = dict(zip(faster, others, strict=True))
+        told = confirmed(results, found, run.best_s, in_turns, holder)
         won = [n for n in faster if isinstance(r := told[n], Timing) and r.median < run.best_s]
         self.timed += [(candidates[n], told[n]) for n in won]
         return told
@@ -178,9 +171,9 @@ def challengers(results: Sequence[MeasureResult], best_s: float, most: int) -> l
 def confirmed(
     raw: Sequence[MeasureResult],
     corrected: Sequence[MeasureResult],
+    best_s: float,
     in_turns: Mapping[int, MeasureResult],
-    best: InTurns,
-    anchor: InTurns,
+    best: MeasureResult,
 ) -> list[MeasureResult]:
     """Results of which only those are below the best that won against it.
 
@@ -188,37 +181,29 @@ def confirmed(
         raw: results of a batch.
         corrected: the same, corrected; of those below the best that were not timed in turns nobody
             knows whether they were slowed down at all, and ``raw`` counts.
-        in_turns: timings of some, by number, taken in turns with the best and the anchor.
-        best: of the task, before the batch.
-        anchor: of the task.
+        best_s: seconds of the best before the batch.
+        in_turns: timings of some, by number, taken in turns with the best.
+        best: its timing there.
     """
     found: list[MeasureResult] = []
     for n, result in enumerate(corrected):
         again = in_turns.get(n)
-        seconds = _believed(again, best, anchor)
         if again is not None and is_wrong(again):
             found.append(again)
-        elif isinstance(result, Timing) and seconds < inf:
-            found.append(scaled(result, seconds / result.median))
-        elif isinstance(result, Timing) and result.median < best.seconds:
+        elif isinstance(result, Timing) and isinstance(again, Timing) and isinstance(best, Timing):
+            found.append(scaled(result, best_s * _of(again, best) / result.median))
+        elif isinstance(result, Timing) and result.median < best_s:
             found.append(raw[n])
         else:
             found.append(result)
     return found
 
 
-def _believed(again: MeasureResult | None, best: InTurns, anchor: InTurns) -> float:
-    """Seconds of what was timed in turns with both; infinite where one of the three failed."""
-    held, quiet = best.timing, anchor.timing
-    if not (isinstance(again, Timing) and isinstance(held, Timing) and isinstance(quiet, Timing)):
-        return inf
-    seconds = max(best.seconds * _of(again, held), anchor.seconds * _of(again, quiet))
-    if clearly_faster(again.seconds, held.seconds):
-        return seconds
-    return max(seconds, best.seconds * (1.0 + 1e-9))  # nor does it take the place by a draw
-
-
-def _of(timing: Timing, other: Timing) -> float:
-    """Of another's time what one took at most in ``_SURE`` of their rounds."""
-    parts = sorted(a / b for a, b in zip(timing.seconds, other.seconds, strict=True))
-    return parts[min(len(parts) - 1, int(_SURE * len(parts)))]
+def _of(timing: Timing, best: Timing) -> float:
+    """What share of the best's time a candidate is believed to take: hardly less where it won
+    clearly, else more, as what it took at most in ``_SURE`` of their rounds.
+    """
+    if clearly_faster(timing.seconds, best.seconds):
+        return 1.0 - _APART
+    parts = sorted(a / b for a, b in zip(timing.seconds, best.seconds, strict=True))
+    return max(1.0 + _APART, parts[min(len(parts) - 1, int(_SURE * len(parts)))])

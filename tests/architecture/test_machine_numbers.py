@@ -72,7 +72,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "SURE_BELOW": "how far the draft model is believed",
         "SURE_BELOW_ON_GPUS": "how far the draft model is believed",
     },
-    "autosched/tuning/disturbance.py": {"_AGAIN": "rounds of a timing", "_SURE": "share of rounds"},
+    "autosched/tuning/disturbance.py": dict.fromkeys(("_AGAIN", "_SURE", "_APART"), "timings"),
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
         "EMULATED_TRIAL_S": "the same of any machine that emulates",
