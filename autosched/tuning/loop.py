@@ -259,7 +259,8 @@ class TuningLoop:
             self._scheduler.scale(index, 1.0 / quicker)
         found = known.undisturbed(run, self._runner, candidates, results)
         timed, again = known.take()
-        self._write(run.task, timed, run.errors.added(timed, again), "trial")
+        if timed:
+            self._write(run.task, timed, run.errors.added(timed, again), "trial")
         return found
 
     def _tell_faults(self) -> None:
