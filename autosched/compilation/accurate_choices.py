@@ -83,8 +83,7 @@ def within_all(
         gains: of each task, how far its error moves each output.
         limit: relative error.
     """
-    numbers = [range(len(choices)) for choices in tasks]
-    left = [list(each) for each in numbers]
+    left = [list(range(len(choices))) for choices in tasks]
     outputs = range(len(gains[0]) if gains else 0)
     pairs = list(zip(tasks, gains, strict=True))
     first = [hypot(*(choices[0].error * gain[o] for choices, gain in pairs)) for o in outputs]
