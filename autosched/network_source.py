@@ -36,9 +36,8 @@ def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None
     require("onnx", "from_onnx", "onnx")
     from autosched.onnx.importer import from_onnx as read
 
-    fixed = None if shapes is None else {name: tuple(shape) for name, shape in shapes.items()}
     with enough_memory("importing an ONNX model"):
-        return read(Path(source) if isinstance(source, PathLike) else source, fixed)
+        return read(Path(source) if isinstance(source, PathLike) else source, shapes)
 
 
 def names_file(text: str) -> bool:

@@ -17,7 +17,7 @@ from autosched.compilation.recorded import (
 )
 from autosched.compilation.scheduled import Built, Scheduled, UnbuildableRecordError
 from autosched.compilation.unmeasured import accepted, unmeasured
-from autosched.compilation.whole_error import error_of, held, runs_here
+from autosched.compilation.whole_error import add_errors, error_of, held, runs_here
 from autosched.compilation.wires import KernelKey, wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
@@ -224,7 +224,7 @@ def error_limits(
             found: Sequence[Scheduled | None], records: Sequence[Record]
         ) -> dict[str, float]:
             best = [item for item in found if item is not None]
-            if len(best) < len(tasks):  # as where some are left out of a run
+            if len(best) < len(tasks) or not add_errors(best):  # some may be left out of a run
                 return {}
             contents, items = build(best)
             accurate = held(

@@ -86,4 +86,5 @@ def _held(built: Built, accuracy: Accuracy, ahead: ExpectedAhead | None) -> Sche
 
 def _next(item: Scheduled, why: str) -> Scheduled:
     refused = f"{item.candidate.sketch.variant} {why}"
-    return Scheduled.unmeasured(item.task, item.predicted[1:], refused)
+    following = Scheduled.unmeasured(item.task, item.predicted[1:], refused)
+    return replace(following, short_sums=item.short_sums)

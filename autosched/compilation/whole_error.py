@@ -75,6 +75,11 @@ def held(
     return [replace(item, short_sums=True) if _may_be_short(item) else item for item in left]
 
 
+def add_errors(items: Iterable[Scheduled]) -> bool:
+    """Whether some schedule has more error than the task as it is written."""
+    return any(error_of(item) >= _LEAST_ERROR for item in items)
+
+
 def _largest(errors: Mapping[str, float], gains: Mapping[str, Gains]) -> float:
     """Error of the worst output."""
     moved = [[errors[key] * gain for gain in own] for key, own in gains.items()]

@@ -75,15 +75,13 @@ class RayCrew:
 
     def work(self, machine: str, work: Work, best_s: float) -> Answer:
         """What one machine finds; see ``Crew``."""
-        import ray
-
         built = self._built.pop(work, None)
         if built is not None:
-            with suppress(ray.exceptions.RayError):  # the builder is lost: it is built there
+            with suppress(*lost()):  # the builder is lost: it is built there
                 return self._answer(machine, work, best_s, built)
         try:
             return self._answer(machine, work, best_s, None)
-        except ray.exceptions.RayError as error:
+        except lost() as error:
             raise MachineLostError(f"machine {machine} is lost: {first_line(error)}") from error
 
     def _answer(self, machine: str, work: Work, best_s: float, built: Any) -> Answer:
@@ -128,9 +126,16 @@ def _texts(opened: dict[Any, str]) -> dict[str, str]:
     for reference in ready:
         try:
             found[opened[reference]] = ray.get(reference)
-        except ray.exceptions.RayError as error:
+        except lost() as error:
             found[opened[reference]] = first_line(error)
     return found
+
+
+def lost() -> tuple[type[Exception], ...]:
+    """What Ray raises where a machine, or the way to it, is lost."""
+    import ray
+
+    return ray.exceptions.RayError, OSError
 
 
 def _kill(actor: Any) -> None:

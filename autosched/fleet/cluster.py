@@ -7,10 +7,11 @@ import pickle
 import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from autosched.fleet import probe as probe_module
-from autosched.fleet.actors import RayCrew, first_line, on_node
+from autosched.fleet.actors import RayCrew, first_line, lost, on_node
 from autosched.fleet.errors import FleetError
 from autosched.fleet.listing import MachineState
 from autosched.fleet.machine import FleetMachine, fleet_target, serving
@@ -83,7 +84,8 @@ class RayCluster(Closeable):
             for reference in busy:
                 ray.cancel(reference)
             for reference in ready:
-                known[asked[reference].name] = SentinelTimes(deque(ray.get(reference)))
+                with suppress(*lost()):  # it is listed without times
+                    known[asked[reference].name] = SentinelTimes(deque(ray.get(reference)))
         return [MachineState(machine, known.get(machine.name)) for machine in self.machines]
 
     def close(self) -> None:

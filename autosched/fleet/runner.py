@@ -16,7 +16,6 @@ from autosched.measure.errors import MeasureError
 from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.tasks.candidate import Candidate
-from sketch.errors import AutoschedError
 
 # Trials of a piece: so few that machines share a batch, so many that they do not wait for the next.
 PIECE_TRIALS: Final = 8
@@ -180,7 +179,7 @@ class FleetRunner(BatchRunner):
             number, work = found
             try:
                 answer = self._crew.work(machine, work, self._best.get(work.task, math.inf))
-            except AutoschedError as error:
+            except Exception as error:  # whatever it was, nobody serves this machine any more
                 self._lose(machine, error)
                 return
             self._finish(machine, number, work, answer)
@@ -205,7 +204,7 @@ class FleetRunner(BatchRunner):
                 self._answer(number, counts)
             self._changed.notify_all()
 
-    def _lose(self, machine: str, error: AutoschedError) -> None:
+    def _lose(self, machine: str, error: Exception) -> None:
         with self._changed:
             self._cause = f"{machine}: {error}"
             for number, answer in self.dispatcher.lose(machine):

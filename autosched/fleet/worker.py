@@ -92,7 +92,8 @@ def sentinel_times(target: Target, alone: bool, count: int) -> list[float]:
     """What the sentinel takes on this machine, ``count`` times: seconds; ``alone``: on its GPU."""
     worker = MachineWorker()
     try:
-        worker.open(target, MeasureOptions(builders=1), alone)
+        if worker.open(target, MeasureOptions(builders=1), alone):
+            return []  # it cannot measure for this target
         times = [worker.sentinel() for _ in range(count)]
         return [seconds for seconds in times if seconds is not None]
     finally:

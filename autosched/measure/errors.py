@@ -1,8 +1,14 @@
 """Errors of the measuring layer."""
 
-from typing import Any, Final
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from sketch.errors import AutoschedError
+
+if TYPE_CHECKING:
+    from autosched.measure.result import MeasureResult
 
 # Signals that no kernel and no compiler raises itself: the OOM killer's, and those people send.
 _FROM_OUTSIDE: Final = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT")
@@ -15,6 +21,14 @@ def killed_from_outside(kind: str) -> bool:
 
 class MeasureError(AutoschedError):
     """Measuring itself does not work here; a candidate that fails is a ``Failure`` instead."""
+
+
+class BatchInterrupted(KeyboardInterrupt):
+    """Ctrl-C while a batch was timed; ``results``: of its first candidates, which are timed."""
+
+    def __init__(self, results: Sequence[MeasureResult]) -> None:
+        self.results = tuple(results)
+        super().__init__(*self.results)
 
 
 class ChildDiedError(MeasureError):

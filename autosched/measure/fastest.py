@@ -9,25 +9,27 @@ if TYPE_CHECKING:
 
     from autosched.tasks.candidate import Candidate
 
-# As many leaders as the slowest preset times against each other.
+# As many leaders as the slowest preset times against each other; of each variant, as some of them
+# may be forbidden later.
 _KEPT: Final = 8
 
 
 class FastestKernels:
-    """Pickled kernels of one task by candidate, of the fastest eight."""
+    """Pickled kernels of one task by candidate, of the fastest eight of each variant."""
 
     def __init__(self) -> None:
-        self._kernels: dict[Hashable, tuple[float, bytes]] = {}
+        self._variants: dict[str, dict[Hashable, tuple[float, bytes]]] = {}
 
     def note(self, candidate: Candidate, kernel: bytes, seconds: float) -> None:
         """Keep a kernel that took ``seconds`` as long as it is among the fastest."""
-        self._kernels[_key(candidate)] = seconds, kernel
-        if len(self._kernels) > _KEPT:
-            del self._kernels[max(self._kernels, key=lambda key: self._kernels[key][0])]
+        kernels = self._variants.setdefault(candidate.sketch.variant, {})
+        kernels[_key(candidate)] = seconds, kernel
+        if len(kernels) > _KEPT:
+            del kernels[max(kernels, key=lambda key: kernels[key][0])]
 
     def kernel(self, candidate: Candidate) -> bytes | None:
         """The kernel of a candidate; None where it was not kept."""
-        kept = self._kernels.get(_key(candidate))
+        kept = self._variants.get(candidate.sketch.variant, {}).get(_key(candidate))
         return None if kept is None else kept[1]
 
 

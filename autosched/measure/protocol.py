@@ -78,6 +78,9 @@ class Runner(Protocol):
         ``best_s``: the task's best time so far, in seconds; much slower candidates are dropped
         after one or two runs.  None: the best that the runner has seen itself, which may be of a
         candidate that the caller may not use.
+
+        Raises:
+            BatchInterrupted: Ctrl-C, with the results of those that are timed.
         """
         ...
 

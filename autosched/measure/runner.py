@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from autosched.measure.batch_runner import BatchRunner, not_waiting
 from autosched.measure.build_pool import BuildPool, Built, SketchCache, TimedBuild
-from autosched.measure.errors import MeasureError
+from autosched.measure.errors import BatchInterrupted, MeasureError
 from autosched.measure.function_reference import reference_of
 from autosched.measure.options import MeasureOptions
 from autosched.measure.protocol import MeasuredTask, Ticket
@@ -111,6 +111,9 @@ class LocalRunner(BatchRunner):
         """Wait until everything submitted is compiled, then time the batch of ``ticket``.
 
         While compilers are busy, the timing child makes the constants of the batch.
+
+        Raises:
+            BatchInterrupted: Ctrl-C, with the results of those that are timed.
         """
         state = self._state(ticket.task)
         if not all(future.done() for future in self._waiting(ticket)):
@@ -118,13 +121,16 @@ class LocalRunner(BatchRunner):
         built = self._take(ticket)
         state.best_s = state.best_s if best_s is None else best_s
         results: list[MeasureResult] = []
-        with noted_signals() as signals:
-            for candidate, timed in zip(ticket.candidates, built, strict=True):
-                signals.check()
-                result = self._measured(state, candidate, timed.built)
-                if isinstance(result, Timing):
-                    result = replace(result, build_s=timed.seconds)
-                results.append(result)
+        try:
+            with noted_signals() as signals:
+                for candidate, timed in zip(ticket.candidates, built, strict=True):
+                    signals.check()
+                    result = self._measured(state, candidate, timed.built)
+                    if isinstance(result, Timing):
+                        result = replace(result, build_s=timed.seconds)
+                    results.append(result)
+        except KeyboardInterrupt as error:
+            raise BatchInterrupted(results) from error
         return results
 
     def _measured(self, state: TaskState, candidate: Candidate, kernel: Built) -> MeasureResult:

@@ -19,6 +19,9 @@ from autosched.records.record import Record
 _QUICKER: Final = 2.0  # how much quicker a machine may have been before
 _ONE_SIDED: Final = 1.64  # standard deviations: of fair coins, one in twenty does so well
 
+APART: Final = 1e-9
+"""Of a time, so little that it decides who is first, and nothing else."""
+
 
 def clearly_faster(challenger: Sequence[float], holder: Sequence[float]) -> bool:
     """Whether the first is faster in clearly more rounds; [rounds] each, in the order taken.

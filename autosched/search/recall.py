@@ -14,6 +14,7 @@ from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import DRIFTED, by_distance, rank, seeds, select, target_warning
 from autosched.records.error_budget import held_to
 from autosched.records.identity import executable, has_units_of
+from autosched.records.paired import APART
 from autosched.records.record import Record
 from autosched.records.store import AnyLog, open_store
 from autosched.search.by_position import by_position, steps_key
@@ -169,7 +170,9 @@ def recall(
                 candidates[key] = candidate
             if key not in results or _outweighs(record, results[key]):
                 results[key] = record.result
-    best_s = next((s for s, r in rank(mine) if r.candidate_key in candidates), math.inf)
+    ranked = ((seconds, record.candidate_key) for seconds, record in rank(mine))
+    best_s, best = next((pair for pair in ranked if pair[1] in candidates), (math.inf, ""))
+    results = {key: _beside(r, best_s, key == best) for key, r in results.items()}
     foreign = [replayer.replay(record) for record in seeds(known, task.key, task.target)]
     return TaskHistory(
         tuple(candidates.values()),
@@ -190,6 +193,13 @@ def _change(known: Mapping[str, MeasureResult], again: Sequence[Record]) -> floa
     ]
     ratio = median(ratios) if ratios else 1.0
     return 1.0 if 1.0 / DRIFTED < ratio < DRIFTED else ratio
+
+
+def _beside(result: MeasureResult, best_s: float, is_best: bool) -> MeasureResult:
+    """A result next to what was timed in turns: no lucky burst of another one is faster."""
+    if not isinstance(result, Timing) or not (is_best or result.median <= best_s):
+        return result
+    return scaled(result, best_s / result.median * (1.0 if is_best else 1.0 + APART))
 
 
 def _outweighs(record: Record, known: MeasureResult) -> bool:

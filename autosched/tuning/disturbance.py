@@ -14,14 +14,14 @@ best is timed again, and if it has become quicker, too, all that is known of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from autosched.measure.protocol import Runner
 from autosched.measure.result import MeasureResult, Timing, is_wrong, scaled
-from autosched.records.paired import clearly_faster
+from autosched.records.paired import APART, clearly_faster
 
 if TYPE_CHECKING:
     from autosched.tasks.candidate import Candidate
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 _AGAIN: Final = 3
 # Of the rounds in turns, the share that a candidate did better in than it is believed to do.
 _SURE: Final = 0.75
-# So little that it decides who is first, and nothing else.
-_APART: Final = 1e-9
 
 
 @dataclass(slots=True)
@@ -74,9 +72,7 @@ class Disturbances:
         """
         if not self.suspicious(results, run.best_s) or not run.successes:
             return list(results)
-        anchor_s, anchor = run.anchor
-        (again,) = runner.remeasure(run.task, [anchor], _AGAIN)
-        found = self.corrected(results, again, anchor_s)
+        found = self.corrected(results, self._anchor_now(run, runner), run.anchor[0])
         faster = challengers(found, run.best_s, self.options.leaders)
         if not faster:
             return found
@@ -85,13 +81,28 @@ class Disturbances:
         holder, *others = runner.remeasure(run.task, timed, self.options.leader_rounds)
         in_turns = dict(zip(faster, others, strict=True))
         told = confirmed(results, found, run.best_s, in_turns, holder)
-        won = [n for n in faster if isinstance(r := told[n], Timing) and r.median < run.best_s]
-        self.timed += [(candidates[n], told[n]) for n in won]
+        self.timed += [
+            (candidates[n], told[n])
+            for n in faster
+            if is_wrong(told[n]) or (isinstance(r := told[n], Timing) and r.median < run.best_s)
+        ]
         return told
+
+    def _anchor_now(self, run: TaskRun, runner: Runner) -> MeasureResult:
+        """The anchor timed again: once where that is as quick as ever, which it mostly is."""
+        anchor_s, anchor = run.anchor
+        (once,) = runner.remeasure(run.task, [anchor], 1)
+        if not isinstance(once, Timing) or once.best < self.options.slowdown * anchor_s:
+            return once
+        (again,) = runner.remeasure(run.task, [anchor], _AGAIN)
+        return again
 
     def quicker(self, run: TaskRun, runner: Runner, results: Sequence[MeasureResult]) -> float:
         """How many times as quick the machine is now as it was for what is known of a task; 1 where
         nothing says so clearly.
+
+        The anchor says it, whose time was measured.  The best may have won in turns, and take less
+        time than it is believed to: then the task is told.
 
         Args:
             run: state of the task, before the batch.
@@ -101,12 +112,15 @@ class Disturbances:
         least_s = run.best_s / self.options.slowdown
         if not run.successes or _fastest(results) >= least_s:
             return 1.0
-        ((_, best),) = run.measured.leaders(1)
-        (again,) = runner.remeasure(run.task, [best], _AGAIN)
-        if not isinstance(again, Timing) or again.median > least_s:
-            return 1.0
-        self.timed.append((best, again))
-        return run.best_s / again.median
+        (anchor_s, anchor), ((_, best),) = run.anchor, run.measured.leaders(1)
+        again, best_again = runner.remeasure(run.task, [anchor, best], _AGAIN)
+        if isinstance(again, Timing) and self.options.slowdown * again.median <= anchor_s:
+            self.timed.append((anchor, again))
+            return anchor_s / again.median
+        if isinstance(best_again, Timing) and best_again.median <= least_s:
+            self.timed.append((best, best_again))
+            run.tell([best], [best_again])
+        return 1.0
 
     def take(self) -> tuple[list[Candidate], list[MeasureResult]]:
         """What was ``timed``, once."""
@@ -116,7 +130,7 @@ class Disturbances:
     def suspicious(self, results: Sequence[MeasureResult], best_s: float) -> bool:
         """Whether the anchor should be timed again after a batch; ``best_s``: of the task."""
         self.batches += 1
-        suspicious = self.options.doubt * best_s < _fastest(results) < inf
+        suspicious = self.options.doubt * best_s < _fastest(results) < math.inf
         self.level = self.level if suspicious else 1.0
         return suspicious
 
@@ -149,7 +163,9 @@ class Disturbances:
 
 def _fastest(results: Sequence[MeasureResult]) -> float:
     """Seconds; infinite without a success."""
-    return min((result.median for result in results if isinstance(result, Timing)), default=inf)
+    return min(
+        (result.median for result in results if isinstance(result, Timing)), default=math.inf
+    )
 
 
 def challengers(results: Sequence[MeasureResult], best_s: float, most: int) -> list[int]:
@@ -180,30 +196,46 @@ def confirmed(
     Args:
         raw: results of a batch.
         corrected: the same, corrected; of those below the best that were not timed in turns nobody
-            knows whether they were slowed down at all, and ``raw`` counts.
+            knows whether they were slowed down at all: they come behind those that were timed, and
+            ``raw`` is the most that they take.
         best_s: seconds of the best before the batch.
         in_turns: timings of some, by number, taken in turns with the best.
         best: its timing there.
     """
+    shares = _shares(in_turns, best)
+    last_s = best_s * max(1.0 + APART, *shares.values()) if shares else math.inf
     found: list[MeasureResult] = []
-    for n, result in enumerate(corrected):
+    for n, (before, result) in enumerate(zip(raw, corrected, strict=True)):
         again = in_turns.get(n)
         if again is not None and is_wrong(again):
             found.append(again)
-        elif isinstance(result, Timing) and isinstance(again, Timing) and isinstance(best, Timing):
-            found.append(scaled(result, best_s * _of(again, best) / result.median))
-        elif isinstance(result, Timing) and result.median < best_s:
-            found.append(raw[n])
-        else:
+        elif isinstance(result, Timing) and isinstance(again, Timing) and n in shares:
+            checked = replace(result, error=result.error if again.error is None else again.error)
+            found.append(scaled(checked, best_s * shares[n] / result.median))
+        elif not isinstance(result, Timing) or result.median >= best_s:
             found.append(result)
+        elif isinstance(before, Timing) and again is None:
+            behind_s = last_s * (1.0 + APART * result.median / best_s)  # in their order
+            found.append(scaled(before, min(1.0, behind_s / before.median)))
+        else:
+            found.append(before)
     return found
 
 
-def _of(timing: Timing, best: Timing) -> float:
-    """What share of the best's time a candidate is believed to take: hardly less where it won
-    clearly, else more, as what it took at most in ``_SURE`` of their rounds.
+def _shares(in_turns: Mapping[int, MeasureResult], best: MeasureResult) -> dict[int, float]:
+    """What share of the best's time candidates are believed to take, by number: hardly less where
+    they won clearly, the fastest least; else more, as what they took at most in ``_SURE`` of their
+    rounds.
     """
-    if clearly_faster(timing.seconds, best.seconds):
-        return 1.0 - _APART
+    if not isinstance(best, Timing):
+        return {}
+    times = {n: timing for n, timing in in_turns.items() if isinstance(timing, Timing)}
+    won = [n for n, timing in times.items() if clearly_faster(timing.seconds, best.seconds)]
+    slowest_first = sorted(won, key=lambda n: -times[n].median)
+    ahead = {n: 1.0 - place * APART for place, n in enumerate(slowest_first, 1)}
+    return {n: ahead.get(n, _behind(timing, best)) for n, timing in times.items()}
+
+
+def _behind(timing: Timing, best: Timing) -> float:
     parts = sorted(a / b for a, b in zip(timing.seconds, best.seconds, strict=True))
-    return max(1.0 + _APART, parts[min(len(parts) - 1, int(_SURE * len(parts)))])
+    return max(1.0 + APART, parts[min(len(parts) - 1, int(_SURE * len(parts)))])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autosched.measure.errors import BatchInterrupted
 from autosched.measure.protocol import Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.error_budget import held_to
@@ -22,7 +23,6 @@ from autosched.report.table import duration
 from autosched.search.learner import Learner
 from autosched.search.models import usual_model
 from autosched.search.recall import best_of
-from autosched.system.errors import TuningError
 from autosched.system.noted_signals import NotedSignals
 from autosched.system.stability import EMULATED, Stability, Watch, tree_cpu_s
 from autosched.system.stopwatch import Stopwatch
@@ -37,7 +37,7 @@ from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.snapshot import snapshot
 from autosched.tuning.spaces_ahead import SpacesAhead
 from autosched.tuning.task_progress import Turn
-from autosched.tuning.task_run import TaskRun, verify_new_best
+from autosched.tuning.task_run import TaskRun, check_success, verify_new_best
 from autosched.tuning.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class TuningLoop:
             stopped = "interrupted"
         finally:
             self._progress.finish(self._view(None, stopped))
-        self._check_success()
+        check_success(self._runs, self._trials)
         return self._result(stopped)
 
     def _elapsed(self) -> float:
@@ -227,9 +227,14 @@ class TuningLoop:
         assert batch.ticket is not None, "it was submitted"
         run, candidates = self._runs[batch.turn.task], batch.candidates
         best_s = run.best_s * self._disturbances.level  # on the machine as it is now
-        results = self._runner.collect(batch.ticket, best_s)
-        checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         trials = self._scheduler.tasks[batch.turn.task].trials
+        try:
+            results = self._runner.collect(batch.ticket, best_s)
+        except BatchInterrupted as interrupted:
+            self._write(run.task, candidates, interrupted.results, "trial", trials)
+            self._trials += len(interrupted.results)
+            raise
+        checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial", trials)
         raw = run.held(candidates, checked)
         checked = self._undisturbed(batch.turn.task, candidates, raw)
@@ -322,18 +327,20 @@ class TuningLoop:
         phase: Phase = "final",
         before: int | None = None,
     ) -> None:
-        """``before``: trials that the task had before; None: all were measured before."""
+        """``before``: trials that the task had before; None: all were measured before.  There may
+        be results of the first candidates alone.
+        """
         make = partial(
             record_of, task.key, target=task.target, phase=phase, seed=self._options.seed,
             versions=self._versions, time=self._now(), title=title_of(task),
         )  # fmt: skip
         records = [
             make(candidate, result=result, trial=None if before is None else before + n)
-            for n, (candidate, result) in enumerate(zip(candidates, results, strict=True), 1)
+            for n, (candidate, result) in enumerate(zip(candidates, results, strict=False), 1)
         ]
         self._records += records
         self._transfer.note(records)
-        self._measured += zip(records, candidates, strict=True)
+        self._measured += zip(records, candidates, strict=False)
         if self._log is not None:
             self._log.append(records)
 
@@ -342,27 +349,11 @@ class TuningLoop:
             self._warnings.append(told)
             self._progress.message(told)
 
-    def _successes(self) -> int:
-        return sum(run.successes for run in self._runs)
-
     def _look_back(self) -> None:
         """At what came of all batches so far."""
         self._network.hold(self._records, self._progress)
-        given_up = any(task.stopped for task in self._scheduler.tasks)
-        if self._trials and not self._successes() and given_up:
-            self._check_success()
-
-    def _check_success(self) -> None:
-        """Nothing measured is an error, not a result."""
-        failed = [run for run in self._runs if run.first_failure is not None]
-        if not self._trials or self._successes() or not failed:
-            return
-        run = failed[0]
-        raise TuningError(
-            f"none of {self._trials} candidates ran; the first cause: {run.first_failure}",
-            f"task {run.task.name} ({run.task.key})",
-            "mend that first; every failure and its message is in the log",
-        )
+        if any(task.stopped for task in self._scheduler.tasks):
+            check_success(self._runs, self._trials)
 
     def _result(self, stopped: str) -> TuneResult:
         items = tuple(self._task_result(n) for n in range(len(self._runs)))

@@ -177,8 +177,8 @@ class TuneOptions:
     finish_share: float = 0.15
     leaders: int = 4
     leader_rounds: int = 5
-    retiming_s: float = 0.5
-    retiming_share: float = 0.1
+    retiming_s: float = 0.3
+    retiming_share: float = 0.06
     doubt: float = 1.05
     slowdown: float = 1.15
     tolerance: float = 1e-4

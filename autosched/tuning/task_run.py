@@ -25,6 +25,7 @@ from autosched.search.measured import Measured
 from autosched.search.policy import SearchPolicy
 from autosched.search.restricted import CandidatePool, RestrictedPolicy
 from autosched.search.space import Space, space_of
+from autosched.system.errors import TuningError
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.rough_seconds import rough_seconds
 from autosched.tuning.options import TuneOptions
@@ -159,8 +160,11 @@ class TaskRun:
             measured: what was measured; None: the same.
         """
         self._search.tell(candidates, results)
-        if self._uses_model:
-            self._learner.tell(self.task.key, candidates, results)
+        if self._uses_model:  # kernels that are too inaccurate are not slow
+            taught = [
+                row for row in zip(candidates, results, strict=True) if not is_beyond_budget(row[1])
+            ]
+            self._learner.tell(self.task.key, [c for c, _ in taught], [r for _, r in taught])
         self._note(candidates, results, measured or results)
 
     def scale(self, factor: float) -> None:
@@ -201,7 +205,11 @@ class TaskRun:
     ) -> None:
         told = [_Told(*row) for row in zip(candidates, results, measured, strict=True)]
         self._told += told
-        raw = [(t.measured.median, t.candidate) for t in told if isinstance(t.measured, Timing)]
+        raw = [
+            (t.measured.median, t.candidate)
+            for t in told
+            if isinstance(t.measured, Timing) and isinstance(t.result, Timing)
+        ]
         most = max(1, self._options.leaders)
         self._fastest = nsmallest(most, [*self._fastest, *raw], key=itemgetter(0))
         times = [result.median for result in results if isinstance(result, Timing)]
@@ -269,7 +277,8 @@ def verify_new_best(
 ) -> list[MeasureResult]:
     """Results of a batch in which the fastest, if it is a new best, is known to be right.
 
-    A wrong one becomes a failure, and the next fastest is looked at.
+    A wrong one becomes a failure, and the next fastest is looked at; so it is where the errors of
+    its variant turn out to be too large.
 
     Args:
         run: state of the task.
@@ -284,7 +293,8 @@ def verify_new_best(
         if seconds >= run.best_s:
             break
         checked[n] = _verified(run, runner, candidates[n], checked[n], tolerance)
-        if isinstance(checked[n], Timing):
+        (held,) = run.held([candidates[n]], [checked[n]])
+        if isinstance(held, Timing):
             break
     return checked
 
@@ -303,6 +313,27 @@ def _verified(
         message = f"relative error {error:.3g} against the oracle, {tolerance:g} is allowed"
         return Failure("verify", WRONG_RESULT, message)
     return replace(result, error=error)
+
+
+def check_success(runs: Sequence[TaskRun], trials: int) -> None:
+    """Nothing measured is an error, not a result.
+
+    Args:
+        runs: all tasks.
+        trials: of all of them, in this run.
+
+    Raises:
+        TuningError: there were trials, and all of them failed.
+    """
+    failed = [run for run in runs if run.first_failure is not None]
+    if not trials or not failed or any(run.successes for run in runs):
+        return
+    run = failed[0]
+    raise TuningError(
+        f"none of {trials} candidates ran; the first cause: {run.first_failure}",
+        f"task {run.task.name} ({run.task.key})",
+        "mend that first; every failure and its message is in the log",
+    )
 
 
 def kind_of(dag: ComputeDAG) -> tuple[tuple[int, int], ...]:

@@ -34,6 +34,11 @@ _BINARY_CALLS: Final = {
     "trunc_mod": "trunc_mod", "min": "nan_min", "max": "nan_max", "shift_left": "shift_left",
     "shift_right": "shift_right",
 }  # fmt: skip
+# Never merged with a product, as the compiler does with ``+`` and ``-``.
+_ROUNDED: Final = {
+    ("add", "float32"): "__fadd_rn", ("sub", "float32"): "__fsub_rn",
+    ("add", "float64"): "__dadd_rn", ("sub", "float64"): "__dsub_rn",
+}  # fmt: skip
 _WRAPPING: Final = ("add", "sub", "mul")
 
 
@@ -146,6 +151,8 @@ class Expressions:
             # C++ computes in int and leaves overflow undefined
             total = f"((unsigned)({left}) {_INFIX[node.op]} (unsigned)({right}))"
             return f"({C_TYPES[node.dtype]}){total}"
+        if (node.op, node.dtype) in _ROUNDED and _is_product(node.lhs) and _is_product(node.rhs):
+            return f"{_ROUNDED[node.op, node.dtype]}({left}, {right})"
         if node.op in _INFIX:
             text = f"({left} {_INFIX[node.op]} {right})"
             return f"({C_TYPES[node.dtype]}){text}" if node.op in BITWISE else text
@@ -154,3 +161,12 @@ class Expressions:
         if node.op in _BINARY_CALLS:
             return f"{_BINARY_CALLS[node.op]}({left}, {right})"
         raise CodegenError(f"{node.op} of {node.dtype} has no CUDA code")
+
+
+def _is_product(expr: Expr) -> bool:
+    """Whether this is a product of two values, neither of them a literal."""
+    match expr:
+        case Binary("mul", lhs, rhs):
+            return not isinstance(lhs, Const) and not isinstance(rhs, Const)
+        case _:
+            return False

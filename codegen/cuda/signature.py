@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from codegen.cuda.device import (
     Binding,
     Cooperative,
@@ -14,8 +16,11 @@ from codegen.cuda.device import (
     walk_device,
 )
 from codegen.passes.affine import flatten
-from sketch.nest.loopnest import Affine, Buffer, Quasi, Scope, Store
-from sketch.nest.walk import accesses, buffer_loads
+from sketch.lang.expr import Binary, Expr
+from sketch.lang.operator_names import COMPARISON
+from sketch.nest.intervals import affine_of
+from sketch.nest.loopnest import Affine, AffineValue, Buffer, Quasi, Scope, Store
+from sketch.nest.walk import accesses, buffer_loads, walk_value
 
 _PRIVATE = (Scope.LOCAL, Scope.SHARED)
 _INT_LIMIT = 2**31
@@ -53,9 +58,12 @@ def index_type(function: DeviceFunction) -> str:
     for loop in loops:
         reach = max(reach, spans[loop.var], *(span(p.index) for p in loop.clip))
     for node in walk_device(function.body):
+        values: list[Expr] = []
         if isinstance(node, Fetch):
+            values += () if node.condition is None else (node.condition,)
             node = node.store
         if isinstance(node, Store):
+            values += node.values
             reach = max(reach, *(span(p.index) for p in node.predicates), 0)
             for buffer, indices in accesses(node):
                 reach = max(reach, int(buffer.size), span(flatten(buffer, indices)[0]))
@@ -63,7 +71,20 @@ def index_type(function: DeviceFunction) -> str:
             place = flatten(node.buffer, node.indices)[0]
             reach = max(reach, int(node.buffer.size), span(place))
             reach = max(reach, *(span(p.index) for p in node.predicates), 0)
+        reach = max(reach, *(span(form) for value in values for form in _forms(value)), 0)
     return "int" if reach < _INT_LIMIT else "long long"
+
+
+def _forms(value: Expr) -> Iterator[Affine]:
+    """What is computed with the type of indices within a value."""
+    for node in walk_value(value):
+        match node:
+            case AffineValue(index):
+                yield index
+            case Binary(op, lhs, rhs) if op in COMPARISON:
+                yield from filter(None, (affine_of(lhs), affine_of(rhs)))
+            case _:
+                pass
 
 
 def _shared_out(function: DeviceFunction) -> tuple[list[Binding], int]:

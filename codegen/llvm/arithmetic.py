@@ -40,6 +40,7 @@ class Arithmetic:
     def __init__(self, writer: Writer, features: ProcessorFeatures) -> None:
         self.writer, self.features = writer, features
         self.conversions = Conversions(writer, features)
+        self._products: set[str] = set()  # those without a literal
 
     def lanes(self, dtype: str, width: int) -> FloatLanes | DoubleLanes:
         """The elementary functions of a float dtype for one vector width."""
@@ -74,8 +75,14 @@ class Arithmetic:
 
     def _float_binary(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
         kind = type_text(dtype, width)
+        if op in ("add", "sub") and lhs in self._products and rhs in self._products:
+            # one would be rounded and the other not: a * a - b * b must be 0 where a is b
+            return self.writer.emit_once(f"f{op} {kind} {lhs}, {rhs}")
         if op in _FLOAT_OPS:
-            return self.writer.emit_once(f"{_FLOAT_OPS[op]} {kind} {lhs}, {rhs}")
+            result = self.writer.emit_once(f"{_FLOAT_OPS[op]} {kind} {lhs}, {rhs}")
+            if op == "mul" and lhs.startswith("%") and rhs.startswith("%"):
+                self._products.add(result)
+            return result
         if op in ("min", "max"):
             return self._extremum(op, dtype, width, lhs, rhs)
         if op == "pow":

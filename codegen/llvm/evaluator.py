@@ -28,7 +28,7 @@ from codegen.llvm.values import (
 )
 from codegen.llvm.writer import Writer
 from codegen.passes.affine import flatten
-from sketch.lang.dtypes import INDEX_DTYPES, is_float, size_of
+from sketch.lang.dtypes import is_float, size_of
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.lang.operator_names import COMPARISON, LOGICAL
 from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Quasi
@@ -282,7 +282,7 @@ class ExpressionEmitter:
             return self._compare(expr.op, lhs, rhs)
         if lhs.form is not None and rhs.form is not None:
             form = forms.combine(self.scope, expr.op, lhs.form, rhs.form)
-            if form is not None:
+            if form is not None and forms.fits(self.scope, form, expr.dtype):
                 return SsaValue(
                     "", expr.dtype, 0, form.const if forms.is_constant(form) else None, form
                 )
@@ -316,7 +316,9 @@ class ExpressionEmitter:
         """The value of an operator on one operand, none of a tensor unit."""
         value = self.evaluate(expr.operand)
         if expr.op == "neg" and value.form is not None:
-            return SsaValue("", expr.dtype, 0, None, forms.scale(value.form, -1))
+            form = forms.scale(value.form, -1)
+            if forms.fits(self.scope, form, expr.dtype):
+                return SsaValue("", expr.dtype, 0, None, form)
         if expr.op in ("neg", "not") and value.const is not None:
             return constant(-value.const if expr.op == "neg" else not value.const, expr.dtype)
         value = self.materialise(value)
@@ -339,7 +341,7 @@ class ExpressionEmitter:
                 ref = self.arithmetic.within_byte(value.width, value.ref)
                 return SsaValue(ref, expr.dtype, value.width)
         value = self.evaluate(inner)
-        if value.form is not None and expr.dtype in INDEX_DTYPES:
+        if value.form is not None and forms.fits(self.scope, value.form, expr.dtype):
             return SsaValue("", expr.dtype, 0, value.const, value.form)
         if value.form is not None and forms.is_constant(value.form) and is_float(expr.dtype):
             return constant(float(value.form.const), expr.dtype)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from codegen.llvm.scope import LoopScope
 from codegen.llvm.values import Form
+from sketch.lang import affine
 from sketch.lang.affine import add_terms, scale_terms
+from sketch.lang.dtypes import INDEX_DTYPES
 
 
 def add(lhs: Form, rhs: Form, sign: int = 1) -> Form:
@@ -21,6 +23,11 @@ def scale(form: Form, factor: int) -> Form:
 def is_constant(form: Form) -> bool:
     """Whether the form is a plain number."""
     return not form.dynamic and form.lane == 0
+
+
+def fits(scope: LoopScope, form: Form, dtype: str) -> bool:
+    """Whether the form is its own value as ``dtype``: a type of forms that does not wrap around."""
+    return dtype in INDEX_DTYPES and affine.fits(scope.interval(form), dtype)
 
 
 def divide(scope: LoopScope, form: Form, divisor: int) -> tuple[Form, Form] | None:

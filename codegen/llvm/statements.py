@@ -9,6 +9,7 @@ from codegen.llvm.evaluator import Cell, ExpressionEmitter
 from codegen.llvm.flow import Flow
 from codegen.llvm.unit_calls import UNIT_CALLS, unit_call
 from codegen.llvm.values import Form, SsaValue, mask_literal, type_text
+from sketch.lang.affine import fits
 from sketch.lang.dtypes import is_float, size_of
 from sketch.lang.expr import Binary, Expr, Reducer
 from sketch.lang.reducers import is_sum
@@ -105,14 +106,16 @@ class Statements:
         least, most = self.scope.interval(form)
         first, end = max(predicate.low, least), min(predicate.high, most + 1)
         base = self.scope.scalar(form.dynamic, form.const - first)
-        kind = f"<{width} x i32>"
-        narrow = self.memory.cached(("i32", base), f"trunc i64 {base} to i32")
-        uniform = self.memory.splat(narrow, "i32", width)
-        steps = lane_constants(form.lane, width).replace("i64 ", "i32 ")
+        element = "i32" if fits((least - most, most - least), "int32") else "i64"
+        kind = f"<{width} x {element}>"
+        if element == "i32":
+            base = self.memory.cached(("i32", base), f"trunc i64 {base} to i32")
+        uniform = self.memory.splat(base, element, width)
+        steps = lane_constants(form.lane, width).replace("i64 ", f"{element} ")
         value = self.memory.cached(("lanes", uniform, form.lane), f"add {kind} {uniform}, {steps}")
         bound = end - first
         return self.memory.cached(
-            ("mask", value, bound), f"icmp ult {kind} {value}, splat (i32 {bound})"
+            ("mask", value, bound), f"icmp ult {kind} {value}, splat ({element} {bound})"
         )
 
     def mask(self, tests: Tests) -> str | None:

@@ -10,15 +10,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from sketch.lang.affine import (
-    UNBOUNDED,
     Interval,
     add_terms,
     bounds,
     combine_intervals,
+    fits,
     hull,
     scale_terms,
+    wrapped,
 )
-from sketch.lang.dtypes import INDEX_DTYPES, is_integer
+from sketch.lang.dtypes import INDEX_DTYPES, integer_limits, is_integer
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
 from sketch.lang.kept import kept
 from sketch.lang.operator_names import FLOAT_CALLS
@@ -106,7 +107,12 @@ def affine_index(expr: Expr, axes: Collection[Axis] | None = None) -> AffineForm
 
 
 def _form_of(expr: Expr, form: Callable[[Expr], AffineForm | None]) -> AffineForm | None:
-    """The form of a node from those of its operands."""
+    """The form of a node from those of its operands; None where its value may wrap around."""
+    found = _exact_form(expr, form)
+    return found if found is None or fits(interval_of(found), expr.dtype) else None
+
+
+def _exact_form(expr: Expr, form: Callable[[Expr], AffineForm | None]) -> AffineForm | None:
     match expr:
         case Const(value, dtype) if is_integer(dtype):
             return {}, int(value)
@@ -203,17 +209,17 @@ class _Intervals:
 
     def _find(self, expr: Expr) -> Interval | None:
         match expr:
-            case Load():
-                return -UNBOUNDED, UNBOUNDED
-            case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
-                return self.of(operand)
-            case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
+            case Load() if is_integer(expr.dtype):
+                return integer_limits(expr.dtype)
+            case Cast(operand, dtype) if is_integer(dtype) and is_integer(operand.dtype):
+                return wrapped(self.of(operand), dtype)
+            case Unary("neg", operand, dtype) if is_integer(dtype):
                 inner = self.of(operand)
-                return None if inner is None else (-inner[1], -inner[0])
+                return None if inner is None else wrapped((-inner[1], -inner[0]), dtype)
             case Select(_, then, otherwise):
                 return hull(self.of(then), self.of(otherwise))
-            case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
-                return combine_intervals(op, self.of(lhs), self.of(rhs))
+            case Binary(op, lhs, rhs, dtype) if is_integer(dtype):
+                return wrapped(combine_intervals(op, self.of(lhs), self.of(rhs)), dtype)
             case _:
                 return None
 

@@ -168,8 +168,8 @@ class _Speller:
             terms = sorted(f"{c}*{self._axes[a]}" for a, c in form[0].items() if a.extent > 1)
             return f"[{node.dtype} {'+'.join([*terms, str(form[1])])}]"
         match node:
-            case Const(value, dtype):
-                return f"{dtype}:{value!r}"
+            case Const(value, dtype):  # an integer that is too large for a form
+                return f"[{dtype} {int(value)}]" if is_integer(dtype) else f"{dtype}:{value!r}"
             case Var():
                 return self._vars[id(node)]
             case Load(tensor, indices):

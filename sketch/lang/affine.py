@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from sketch.lang.dtypes import integer_limits
+
 V = TypeVar("V")
 Interval = tuple[int, int]
 
 # Larger than any index, small enough that sums with indices stay in 64 bits.
 UNBOUNDED: Final = 2**40
+_FAR: Final = 2**38
 
 
 def add_terms(
@@ -46,6 +49,22 @@ def bounds(
             low += coefficient * last
             high += coefficient * first
     return low, high
+
+
+def fits(values: Interval, dtype: str) -> bool:
+    """Whether an integer type holds all values of an interval, so that none wraps around, and
+    differences of two of them are told from ``UNBOUNDED``.
+    """
+    low, high = integer_limits(dtype)
+    return max(low, -_FAR) <= values[0] and values[1] <= min(high, _FAR)
+
+
+def wrapped(values: Interval | None, dtype: str) -> Interval | None:
+    """Bounds of a register of an integer type: all that it holds where a value may wrap around."""
+    if values is None:
+        return None
+    low, high = limits = integer_limits(dtype)
+    return values if low <= values[0] and values[1] <= high else limits
 
 
 def hull(lhs: Interval | None, rhs: Interval | None) -> Interval | None:

@@ -15,7 +15,7 @@ FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
 STORAGE_FLOATS: Final = ("float16", "bfloat16")
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8")
 BYTES: Final = ("uint8", "int8")
-# Wide enough that index arithmetic never wraps around.
+# Index arithmetic: exact where no value is out of range, else it wraps around.
 INDEX_DTYPES: Final = ("int32", "int64")
 BOOL: Final = "bool"
 SUPPORTED: Final = (*FLOATS, *INTEGERS, BOOL)

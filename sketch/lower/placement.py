@@ -289,12 +289,14 @@ def index_affine(index: Expr, stage: PlacedStage) -> Affine | None:
 def _tile_index(index: Expr, stage: PlacedStage) -> Affine | None:
     """``index_affine`` of sums of quotients and remainders by the sizes of tiles."""
     match index:
-        case Binary("add" | "sub" as op, lhs, rhs):
+        case Binary("add" | "sub" as op, lhs, rhs, "int64"):
             left, right = index_affine(lhs, stage), index_affine(rhs, stage)
             if left is None or right is None:
                 return None
             return left + right.scale(1 if op == "add" else -1)
-        case Binary("mul", inner, Const(value)) | Binary("mul", Const(value), inner):
+        case Binary("mul", inner, Const(value), "int64") | Binary(
+            "mul", Const(value), inner, "int64"
+        ):
             form = index_affine(inner, stage)
             return None if form is None else form.scale(int(value))
         case Binary("floordiv" | "mod" as op, Axis() as axis, Const(value)):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sketch.lang.affine import UNBOUNDED, Interval, combine_intervals, hull
-from sketch.lang.dtypes import INDEX_DTYPES, is_float, is_integer
+from sketch.lang.affine import UNBOUNDED, Interval, combine_intervals, fits, hull, wrapped
+from sketch.lang.dtypes import integer_limits, is_float, is_integer
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary
 from sketch.lang.operator_names import COMPARISON
 from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, LoopVar, Predicate
@@ -29,7 +29,7 @@ def _form_of(expr: Expr, form_of: Callable[[Expr], Affine | None]) -> Affine | N
         case LoopVar():
             return Affine(((expr, 1),))
         case Const(value, dtype) if not is_float(dtype):
-            return Affine((), int(value))
+            return _small(Affine((), int(value)))
         case Binary("add" | "sub" as op, lhs, rhs, _):
             left, right = form_of(lhs), form_of(rhs)
             if left is None or right is None:
@@ -40,10 +40,16 @@ def _form_of(expr: Expr, form_of: Callable[[Expr], Affine | None]) -> Affine | N
             if left is None or right is None:
                 return None
             if not right.terms:
-                return left.scale(right.const)
-            return right.scale(left.const) if not left.terms else None
+                return _small(left.scale(right.const))
+            return _small(right.scale(left.const)) if not left.terms else None
         case _:
             return None
+
+
+def _small(form: Affine) -> Affine | None:
+    """A form that stays within 64 bits, as loops have less than 2^31 turns; None for others."""
+    numbers = (form.const, *(coefficient for _, coefficient in form.terms))
+    return form if fits((min(numbers), max(numbers)), "int32") else None
 
 
 def predicates_of(condition: Expr) -> list[Predicate] | None:
@@ -100,16 +106,16 @@ def interval_visitor(
 
 def _bounds_of(expr: Expr, visit: Callable[[Expr], Interval | None]) -> Interval | None:
     match expr:
-        case BufferLoad():
-            return -UNBOUNDED, UNBOUNDED
-        case Cast(operand, dtype) if dtype in INDEX_DTYPES and is_integer(operand.dtype):
-            return visit(operand)
-        case Unary("neg", operand, dtype) if dtype in INDEX_DTYPES:
+        case BufferLoad() if is_integer(expr.dtype):
+            return integer_limits(expr.dtype)
+        case Cast(operand, dtype) if is_integer(dtype) and is_integer(operand.dtype):
+            return wrapped(visit(operand), dtype)
+        case Unary("neg", operand, dtype) if is_integer(dtype):
             inner = visit(operand)
-            return None if inner is None else (-inner[1], -inner[0])
+            return None if inner is None else wrapped((-inner[1], -inner[0]), dtype)
         case Select(_, then, otherwise):
             return hull(visit(then), visit(otherwise))
-        case Binary(op, lhs, rhs, dtype) if dtype in INDEX_DTYPES:
-            return combine_intervals(op, visit(lhs), visit(rhs))
+        case Binary(op, lhs, rhs, dtype) if is_integer(dtype):
+            return wrapped(combine_intervals(op, visit(lhs), visit(rhs)), dtype)
         case _:
             return None

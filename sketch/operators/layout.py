@@ -68,7 +68,8 @@ def pad(
         )
     extents = zip(before, data.shape, after, strict=True)
     shape = [low + extent + high for low, extent, high in extents]
-    fill = Const(float(value) if is_float(data.dtype) else value, data.dtype)
+    kind = float if is_float(data.dtype) else bool if data.dtype == BOOL else int
+    fill = Const(kind(value), data.dtype)
 
     def element(axes: tuple[Axis, ...]) -> Expr:
         indices = [axis - low for axis, low in zip(axes, before, strict=True)]

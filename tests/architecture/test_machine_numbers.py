@@ -72,7 +72,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "SURE_BELOW": "how far the draft model is believed",
         "SURE_BELOW_ON_GPUS": "how far the draft model is believed",
     },
-    "autosched/tuning/disturbance.py": dict.fromkeys(("_AGAIN", "_SURE", "_APART"), "timings"),
+    "autosched/tuning/disturbance.py": dict.fromkeys(("_AGAIN", "_SURE"), "timings"),
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
         "EMULATED_TRIAL_S": "the same of any machine that emulates",
@@ -239,7 +239,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/dag/dag.py": {"MOST_STAGES": "size of a program that we accept"},
     "sketch/dag/printer.py": {"_SYMBOLS": "precedence of operators"},
     "sketch/errors.py": {"_QUOTED": "length of a message"},
-    "sketch/lang/affine.py": {"UNBOUNDED": "stands for no bound"},
+    "sketch/lang/affine.py": dict.fromkeys(("UNBOUNDED", "_FAR"), "stands for no bound"),
     "sketch/lower/buffers.py": {
         "_PIECE_BYTES": "PTX: the widest access of a thread",
         "_SWIZZLED": "CUDA: pieces in all banks",

@@ -51,7 +51,7 @@ def fold_node(
     source = default and node.op_type == "Constant"
     if any(nested_graphs(node)) or any(name not in arrays for name in given):
         return None
-    if (not given and not source) or reference_gap([node]) is not None:
+    if (not given and not source) or reference_gap([node], setting.opset) is not None:
         return None
     names = [name for name in node.output if name]
     piece = make_piece([node], names, arrays, types, setting)

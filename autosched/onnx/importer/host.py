@@ -52,9 +52,9 @@ def static_outputs(
     drawn = random_operator(nodes, arrays)
     if drawn is not None:
         raise UnsupportedError(f"{drawn} draws new random numbers in each run")
-    if any(node.op_type == "Scan" for node in walk(nodes)) and _opset(setting) < _FIRST_PLAIN_SCAN:
+    if any(node.op_type == "Scan" for node in walk(nodes)) and setting.opset < _FIRST_PLAIN_SCAN:
         raise UnsupportedError("Scan works on batches in this opset, onnx cannot evaluate that")
-    gap = reference_gap(nodes)
+    gap = reference_gap(nodes, setting.opset)
     if gap is not None:
         raise UnsupportedError(gap)
     piece = make_piece(nodes, wanted, arrays, types, setting)
@@ -98,10 +98,6 @@ def host_function(
         tuple(outputs.values()),
     )
     return function, piece.inputs
-
-
-def _opset(setting: Setting) -> int:
-    return max((entry.version for entry in setting.opsets if not entry.domain), default=0)
 
 
 def _evaluator(piece: Piece) -> HostEvaluator:

@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 from autosched.graph.ops.base import TensorType
 from autosched.host.node_names import free_names
 from autosched.onnx.importer.inference import infer_types
+from autosched.onnx.importer.reference_gaps import state_old_defaults
 from autosched.onnx.importer.site import UnsupportedError
 from autosched.system.element_types import element_type
 
@@ -36,6 +37,12 @@ class Setting:
     ir_version: int
     inferred: Types
     promised: Types
+
+    @property
+    def opset(self) -> int:
+        """Version of the default operator set; 0 where the model has none."""
+        default = (entry.version for entry in self.opsets if entry.domain in ("", "ai.onnx"))
+        return max(default, default=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +97,7 @@ def make_piece(
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         [_tensor(name, arrays[name]) for name in names if name in arrays],
     )
+    state_old_defaults(body.node, setting.opset)
     model = helper.make_model(body, opset_imports=setting.opsets, ir_version=setting.ir_version)
     return Piece(model, tuple(inputs), tuple(outputs))
 

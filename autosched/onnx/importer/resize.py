@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import isclose
 from typing import Final
@@ -35,7 +35,9 @@ class _Request:
 
 
 def _import_upsample(site: Site) -> None:
-    """Upsample, and Resize of opset 10: asymmetric coordinates, rounded down."""
+    """Upsample, and Resize of opset 10: asymmetric coordinates, rounded down; rounded up where an
+    axis becomes smaller, as onnx's tests of that version and onnxruntime have it.
+    """
     scales = site.attributes.get("scales")
     if scales is None:
         array = site.constant(1)
@@ -128,7 +130,7 @@ def _emit(
         resizing = Resizing(shape[axis], request.sizes[axis], request.scales[axis], regions[axis])
         if _keeps_all(resizing):
             continue
-        rows = table(resizing, how)
+        rows = table(resizing, _of_axis(site, resizing, how))
         outside[axis] = rows.outside
         value = _resized(site, value, axis, rows, how)
     fill = float(site.attributes.get("extrapolation_value", 0.0))
@@ -138,6 +140,11 @@ def _emit(
     anywhere = reduce(np.logical_or.outer, outside)
     constant = np.where(anywhere, fill, 0.0).astype(dtype)
     site.emit(BinaryOp("add"), [value, site.add_constant("outside", constant)])
+
+
+def _of_axis(site: Site, resizing: Resizing, how: Interpolation) -> Interpolation:
+    old = site.opset < _COORDINATE_MODES_FROM and how.mode == "nearest"
+    return replace(how, nearest="ceil") if old and resizing.scale < 1.0 else how
 
 
 def _keeps_all(resizing: Resizing) -> bool:

@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.onnx.importer.site import UnsupportedError
+
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
 _NEAR: Final = 4 * float(np.finfo(np.float32).eps)
@@ -97,8 +99,12 @@ def _coordinates(resizing: Resizing, mode: str) -> Float64:
         case "half_pixel_symmetric":
             shift = extent / 2 * (1 - resizing.size / width)
             return shift + (index + 0.5) / scale - 0.5
-        case _:
+        case "tf_half_pixel_for_nn":
+            return (index + 0.5) / scale
+        case "half_pixel" | "pytorch_half_pixel":
             return (index + 0.5) / scale - 0.5
+        case _:
+            raise UnsupportedError(f"coordinates of the kind {mode!r}")
 
 
 def _snapped(place: Float64) -> Float64:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 
 import onnx
 from onnx import helper
@@ -33,7 +34,7 @@ def input_values(model: onnx.ModelProto, shapes: Shapes | None) -> tuple[Value, 
             contradicts the model, an unknown name in ``shapes``, an input that is no tensor or
             too large for any memory.
     """
-    given = {name: tuple(int(extent) for extent in s) for name, s in (shapes or {}).items()}
+    given = _given(shapes)
     initialized = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in initialized]
     dtypes = {info.name: _dtype(info) for info in infos}
@@ -51,6 +52,19 @@ def input_values(model: onnx.ModelProto, shapes: Shapes | None) -> tuple[Value, 
         _checked(Value(name, _resolved(name, dims, given, symbols), dtypes[name]))
         for name, dims in declared.items()
     )
+
+
+def _given(shapes: Shapes | None) -> dict[str, Shape]:
+    if shapes is None:
+        return {}
+    try:
+        return {name: tuple(index(extent) for extent in s) for name, s in shapes.items()}
+    except (AttributeError, TypeError) as error:
+        raise ModelImportError(
+            f"shapes are {shapes!r}",
+            "from_onnx",
+            'give whole extents by the names of inputs, such as shapes={"x": (1, 3, 224, 224)}',
+        ) from error
 
 
 def declared_tensors(model: onnx.ModelProto) -> tuple[list[Declared], list[Declared]]:

@@ -15,7 +15,7 @@ from codegen.gpu.alignment import DEVICE_ALIGNMENT
 _SEGMENTS: Final = {"arena": 0, "constants": 1}
 _FIRST_INPUT: Final = len(_SEGMENTS)
 
-DECLARATIONS: Final = """\
+_DECLARATIONS: Final = """\
 typedef struct {name}_context {name}_context;
 
 /* Loads code and constants from the files beside this one, all in `folder`, and takes memory on
@@ -27,7 +27,8 @@ int {name}_init({name}_context **context, const char *folder, int device);
 int {name}_run({name}_context *context, const void *const *inputs, void *const *outputs);
 
 /* The same with device addresses (CUdeviceptr) of the inputs, in a CUstream of the caller's; sets
-   those of the outputs, which stay as they are until the next call.  Does not wait. */
+   those of the outputs, which stay as they are until the next call.  Does not wait.  Inputs whose
+   addresses are no multiples of {alignment} are copied first. */
 int {name}_submit({name}_context *context, const uint64_t *inputs, uint64_t *outputs, void *stream);
 
 /* Gives everything back. */
@@ -166,6 +167,8 @@ int {name}_init({name}_context **context, const char *folder, int device) {{
 int {name}_run({name}_context *c, const void *const *inputs, void *const *outputs) {{
     if (!c || !inputs || !outputs) return {upper}_NULL_POINTER;
     CUdeviceptr given[{upper}_INPUTS + 1] = {{0}};
+    for (int n = 0; n < {upper}_OUTPUTS; ++n)
+        if (!outputs[n]) return {upper}_NULL_POINTER;
     CHECK(cuCtxSetCurrent(c->cuda));
     for (int n = 0; n < {upper}_INPUTS; ++n) {{
         if (!inputs[n]) return {upper}_NULL_POINTER;
@@ -175,7 +178,6 @@ int {name}_run({name}_context *c, const void *const *inputs, void *const *output
     }}
     CHECK(execute(c, given, c->stream));
     for (int n = 0; n < {upper}_OUTPUTS; ++n) {{
-        if (!outputs[n]) return {upper}_NULL_POINTER;
         if (output_bytes[n])
             CHECK(cuMemcpyDtoHAsync(outputs[n], at(c, given, &output_places[n], 0),
                                     output_bytes[n], c->stream));
@@ -186,8 +188,15 @@ int {name}_run({name}_context *c, const void *const *inputs, void *const *output
 int {name}_submit({name}_context *c, const uint64_t *inputs, uint64_t *outputs, void *stream) {{
     if (!c || !inputs || !outputs) return {upper}_NULL_POINTER;
     CUdeviceptr given[{upper}_INPUTS + 1] = {{0}};
-    for (int n = 0; n < {upper}_INPUTS; ++n) given[n] = (CUdeviceptr)inputs[n];
     CHECK(cuCtxSetCurrent(c->cuda));
+    for (int n = 0; n < {upper}_INPUTS; ++n) {{
+        given[n] = (CUdeviceptr)inputs[n];
+        if (given[n] % {alignment} == 0) continue;
+        given[n] = c->memory + input_offsets[n];
+        if (input_bytes[n])
+            CHECK(cuMemcpyDtoDAsync(given[n], (CUdeviceptr)inputs[n], input_bytes[n],
+                                    (CUstream)stream));
+    }}
     CHECK(execute(c, given, (CUstream)stream));
     for (int n = 0; n < {upper}_OUTPUTS; ++n)
         outputs[n] = (uint64_t)at(c, given, &output_places[n], 0);
@@ -206,6 +215,11 @@ void {name}_free({name}_context *c) {{
     free(c);
 }}
 """
+
+
+def declarations(name: str) -> str:
+    """The functions whose names begin with ``name``, for its header."""
+    return _DECLARATIONS.format(name=name, upper=name.upper(), alignment=DEVICE_ALIGNMENT)
 
 
 def source_text(
@@ -244,7 +258,7 @@ def source_text(
         _table("place output_places", outputs),
         _table("size_t output_bytes", [str(spec.size_bytes) for spec, _ in program.outputs]),
         "",
-        _BODY.format(name=name, upper=name.upper()),
+        _BODY.format(name=name, upper=name.upper(), alignment=DEVICE_ALIGNMENT),
     ]
     return "\n".join(parts)
 

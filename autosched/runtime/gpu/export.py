@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from autosched.runtime.c_header import device_header_text, identifier
 from autosched.runtime.errors import ExportError
 from autosched.runtime.export import check_exportable
-from autosched.runtime.gpu.driver_source import DECLARATIONS, source_text
+from autosched.runtime.gpu.driver_source import declarations, source_text
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.table import size_text
 from autosched.system.release import __version__
@@ -87,9 +87,7 @@ def export_source(
     contents[files[""]] = constants.tobytes()
     texts = {
         f"{prefix}.c": source_text(program, kernels, prefix, files),
-        f"{prefix}.h": device_header_text(
-            program, prefix, __version__, DECLARATIONS.format(name=prefix, upper=prefix.upper())
-        ),
+        f"{prefix}.h": device_header_text(program, prefix, __version__, declarations(prefix)),
     }
     contents |= {file: text.encode() for file, text in texts.items()}
     manifest = _manifest(program, kernels, contents)

@@ -21,6 +21,10 @@
 struct Index { int x; };
 static Index threadIdx, blockIdx;
 
+static inline float __fadd_rn(float x, float y) { return x + y; }
+static inline float __fsub_rn(float x, float y) { return x - y; }
+static inline double __dadd_rn(double x, double y) { return x + y; }
+static inline double __dsub_rn(double x, double y) { return x - y; }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 static inline float __int_as_float(unsigned bits) {
   float value;

@@ -62,6 +62,9 @@ CUresult cuMemcpyDtoHAsync(void *target, CUdeviceptr source, size_t bytes, CUstr
     memcpy(target, (const void *)source, bytes);
     return !stream;
 }
+CUresult cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
+    return stream ? cuMemcpyHtoD(target, (const void *)source, bytes) : 1;
+}
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                         CUstream stream, void **parameters, void **extra) {

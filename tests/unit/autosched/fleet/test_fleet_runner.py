@@ -40,28 +40,30 @@ def meet(barrier: threading.Barrier) -> None:
     barrier.wait(timeout=10)
 
 
-def dying(name: str):
+def dying(name: str, kind: type[Exception] = MachineLostError):
     """Loses a machine at its first piece."""
 
     def before(machine: str) -> None:
         if machine == name:
-            raise MachineLostError(f"machine {machine} is lost")
+            raise kind(f"machine {machine} is lost")
 
     return before
 
 
-def test_a_batch_survives_a_machine() -> None:
+@pytest.mark.parametrize("kind", [MachineLostError, ConnectionError, RuntimeError])
+def test_a_batch_survives_a_machine(kind: type[Exception]) -> None:
     suite = TestFleetRunner()
-    with FleetRunner(SimulatedCrew("ab", dying("a")), piece_trials=2) as runner:
+    with FleetRunner(SimulatedCrew("ab", dying("a", kind)), piece_trials=2) as runner:
         results = runner.measure(suite.task, suite.batch)
     assert results == SimulatedRunner(seed=3).measure(suite.task, suite.batch)
 
 
-def test_without_machines_the_tuner_is_told_why() -> None:
+@pytest.mark.parametrize("kind", [MachineLostError, ConnectionError])
+def test_without_machines_the_tuner_is_told_why(kind: type[Exception]) -> None:
     suite = TestFleetRunner()
     told = "no machine of the fleet is left: a: machine a"
     with (
-        FleetRunner(SimulatedCrew("a", dying("a"))) as runner,
+        FleetRunner(SimulatedCrew("a", dying("a", kind))) as runner,
         pytest.raises(FleetError, match=told),
     ):
         runner.measure(suite.task, suite.batch)

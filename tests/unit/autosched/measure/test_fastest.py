@@ -1,3 +1,7 @@
+"""Machine code of the fastest candidates of a task."""
+
+from dataclasses import replace
+
 from autosched.measure.fastest import FastestKernels
 from autosched.tasks.candidate import Candidate
 from codegen.host import cpu_target
@@ -21,3 +25,19 @@ def test_kernels_of_the_fastest_candidates_are_kept() -> None:
     kept = {n for n, candidate in enumerate(again) if kernels.kernel(candidate) == bytes([n])}
     assert kept == {n for n in range(20) if (7 * n) % 20 < 8}
     assert sum(kernels.kernel(candidate) is not None for candidate in again) == len(kept)
+
+
+def test_a_variant_keeps_no_other_out() -> None:
+    """It may be forbidden later, and is faster than all that is left."""
+    a = placeholder((64, 64), name="A")
+    dag = ComputeDAG([compute((64, 64), lambda i, j: a[i, j] + 1.0, name="C")])
+    sketch = generate(dag, cpu_target("cpu-avx2", 1))[0]
+    names = [decision.id for decision in sketch.decisions]
+    other = replace(sketch, variant="other")
+    kernels = FastestKernels()
+    for value in range(1, 13):
+        kernels.note(Candidate(other, dict.fromkeys(names, value)), b"other", 0.5)
+    left = [Candidate(sketch, dict.fromkeys(names, value)) for value in range(1, 4)]
+    for candidate in left:
+        kernels.note(candidate, b"left", 1.0)
+    assert [kernels.kernel(candidate) for candidate in left] == [b"left"] * 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -125,14 +125,26 @@ def test_nothing_becomes_the_best_by_a_correction() -> None:
     assert not known.suspicious(raw, 1.4) and known.level == 1.0
     best, faster, slower = Timing((2.0,) * 5), Timing((1.8,) * 5), Timing((2.2,) * 5)
     found = medians(confirmed(raw, corrected, 1.0, {0: slower, 3: faster}, best))
-    assert found == pytest.approx([1.1, 2.0, 1.0, 1.6]) and found[2] < 1.0
+    assert found == pytest.approx([1.1, 2.0, 1.0, 1.1]) and found[2] < 1.0
     uneven = Timing((1.8, 1.8, 1.8, 1.8, 2.2))
     lost = medians(confirmed(raw, corrected, 1.0, {0: FAILED, 3: uneven}, best))
-    assert lost == pytest.approx([1.4, 2.0, 1.0, 1.6]) and lost[2] > 1.0
+    assert lost == pytest.approx([1.4, 2.0, 1.0, 1.0]) and 1.0 < lost[2] < lost[3]
     failed = confirmed(raw, corrected, 1.0, {0: slower, 3: faster}, FAILED)
     assert medians(failed) == [1.4, 2.0, 1.5, 1.6]
     wrong = Failure("verify", WRONG_RESULT, "")
     assert confirmed(raw, corrected, 1.0, {0: wrong}, best)[0] is wrong
+
+
+def test_winners_and_those_that_nobody_timed_keep_their_order() -> None:
+    """The fastest in turns is first; what was not timed comes behind, fastest first."""
+    raw = [Timing((1.8 * seconds,)) for seconds in (0.9, 0.7, 0.8, 0.97, 0.93)]
+    corrected = [scaled(result, 1 / 1.8) for result in raw]
+    seconds = {0: 1.62, 1: 1.26, 2: 1.44}
+    in_turns = {n: Timing((s,) * 5, error=2e-7) for n, s in seconds.items()}
+    found = confirmed(raw, corrected, 1.0, in_turns, Timing((1.8,) * 5))
+    assert np.argsort(medians(found)).tolist() == [1, 2, 0, 4, 3]
+    assert medians(found) == pytest.approx([1.0] * 5) and max(medians(found[:3])) < 1.0
+    assert isinstance(found[0], Timing) and found[0].error == 2e-7
 
 
 def test_lucky_rounds_do_not_add_up() -> None:
@@ -193,6 +205,68 @@ def test_what_was_best_is_timed_again_before_it_is_left_far_behind(
     assert learner.dataset.table().seconds.tolist() == [4.0 / times, 5.0 / times]
     run.restrict(0.0)
     assert run.best_s == 4.0 / times and run.anchor[0] == 4.0 / times
+
+
+class KnownMachine(SimulatedRunner):
+    """One on which candidates take what is said, times ``factor``."""
+
+    def __init__(self, seconds: Mapping[str, float], factor: float) -> None:
+        super().__init__()
+        self.seconds, self.factor = seconds, factor
+        self.rounds: list[int] = []
+        self.wrong: set[str] = set()
+
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        self.rounds.append(rounds)
+        return [
+            Failure("verify", WRONG_RESULT, "")
+            if candidate.key in self.wrong
+            else Timing((self.factor * self.seconds[candidate.key],) * rounds, error=1e-7)
+            for candidate in candidates
+        ]
+
+
+def test_a_winner_that_was_believed_slower_says_nothing_of_the_machine() -> None:
+    """It won while the machine was busy; quiet again, it is far ahead of what it is believed."""
+    run, known = TaskRun(task(), Learner(None), OPTIONS, np.random.default_rng(0)), known_of()
+    first, won, new = run.ask(Turn(0, 3))
+    machine = KnownMachine({first.key: 1.0, won.key: 0.7, new.key: 0.75}, 1.8)
+    run.tell([first], [Timing((1.0,))])
+    raw = [Timing((1.8 * 0.7,))]
+    run.tell([won], known.undisturbed(run, machine, [won], raw), raw)
+    assert run.best_s == pytest.approx(1.0) and known.take()[0] == [won]
+    machine.factor = 1.0
+    assert known.quicker(run, machine, [Timing((0.75,))]) == 1.0
+    assert run.best_s == 0.7 and run.anchor == (0.7, run.measured.leaders(1)[0][1])
+    (again,), (result,) = known.take()
+    assert again.key == won.key and medians([result]) == [0.7]
+
+
+def test_a_quiet_anchor_is_timed_once() -> None:
+    run, known = TaskRun(task(), Learner(None), OPTIONS, np.random.default_rng(0)), known_of()
+    first, other = run.ask(Turn(0, 2))
+    machine = KnownMachine({first.key: 1.0, other.key: 1.3}, 1.0)
+    run.tell([first], [Timing((1.0,))])
+    known.undisturbed(run, machine, [other], [Timing((1.3,))])
+    assert machine.rounds == [1] and not known.slowdowns
+    machine.factor = 1.5
+    known.undisturbed(run, machine, [other], [Timing((1.95,))])
+    assert machine.rounds == [1, 1, 3] and known.slowdowns == [1.5]
+
+
+def test_what_is_wrong_in_turns_is_noted_as_wrong() -> None:
+    run, known = TaskRun(task(), Learner(None), OPTIONS, np.random.default_rng(0)), known_of()
+    first, other = run.ask(Turn(0, 2))
+    machine = KnownMachine({first.key: 1.0, other.key: 0.7}, 1.8)
+    machine.wrong.add(other.key)
+    run.tell([first], [Timing((1.0,))])
+    raw = [Timing((1.8 * 0.7,))]
+    told = known.undisturbed(run, machine, [other], raw)
+    run.tell([other], told, raw)
+    assert known.take() == ([other], told) and isinstance(told[0], Failure)
+    assert run.leaders(4) == [first] and run.anchor == (1.0, first)
 
 
 class UnevenMachine(BusyMachine):

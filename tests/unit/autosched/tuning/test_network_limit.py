@@ -15,7 +15,9 @@ from autosched.measure.result import Timing
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.report.events import Quiet
+from autosched.search.learner import Learner
 from autosched.search.options import SearchOptions
+from autosched.search.space import space_of
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.job import TuneJob
@@ -23,6 +25,7 @@ from autosched.tuning.networks import tune_networks
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
+from autosched.tuning.task_run import TaskRun, verify_new_best
 from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import AutoschedError
@@ -177,3 +180,44 @@ def test_a_layer_whose_errors_grow_gets_less_of_them(error: float, variant: str)
     found = tune_networks([differences()], host_target(1), job).networks[0].result
     best = {item.task.name: item.best.sketch.variant for item in found.tasks if item.best}
     assert (best["conv2d.1"], best["conv2d.2"]) == (variant, "winograd-6")
+
+
+def test_nothing_is_compiled_where_no_error_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tasks are the fastest as they are written."""
+
+    def build(*_: object) -> None:
+        raise AssertionError("a network was compiled")
+
+    monkeypatch.setattr("autosched.compilation.network.build_contents", build)
+
+    def rule(candidate: Candidate) -> Timing:
+        direct = candidate.sketch.variant == "direct"
+        return Timing((landscape(candidate) * (1e-3 if direct else 1.0),), error=1e-7)
+
+    told = Told()
+    options = TuneOptions(trials=2 * TRIALS, search=SearchOptions(batch_trials=8))
+    job = TuneJob(runner=FakeRunner(rule=rule), options=options, progress=told)
+    tune_networks([differences()], host_target(1), job)
+    assert any(line.startswith("looking at how far the errors") for line in told.lines)
+
+
+def test_the_next_fastest_is_checked_where_a_variant_is_too_inaccurate() -> None:
+    """And the cost model is not told that the kernel of that one was slow."""
+    written = task()
+    options = TuneOptions(search=SearchOptions(population=256, generations=1, sketch_rows=64))
+    learner = Learner(None)
+    run = TaskRun(written, learner, options, np.random.default_rng(0))
+    space = space_of(written, options.search.space)
+    first = {
+        sketch.variant: Candidate(sketch, rows.row(0))
+        for sketch, rows in zip(space.sketches, space.samples, strict=True)
+    }
+    batch = [first["winograd-6"], first["direct"]]
+    results = [Timing((0.4,), error=1e-6, variant_errors=(1e-3, 1e-3)), Timing((0.8,))]
+    runner = FakeRunner()
+    checked = verify_new_best(run, runner, batch, results, 1e-4)
+    held = run.held(batch, checked)
+    run.tell(batch, held)
+    assert run.best_s == 0.8 and runner.verified == 1
+    assert isinstance(held[1], Timing) and held[1].error == 0.0
+    assert learner.dataset.table().seconds.tolist() == [0.8]

@@ -14,10 +14,12 @@ from codegen.cuda.build import emit
 from codegen.cuda.names import Identifiers, identifier
 from codegen.cuda.scalars import call, literal
 from codegen.errors import CodegenError
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.rules.generate import generate
 from sketch.target.gpu_card import GpuCard
-from tests.support.cuda_programs import GPU, feasible_rows, matmul_nest
+from tests.support.cuda_programs import GPU, feasible_nests, feasible_rows, matmul_nest
 from tests.support.workloads import argmax_dag, dense_relu, softmax_dag
 
 Golden = Callable[[str, str], None]
@@ -103,3 +105,18 @@ def test_names_are_identifiers_and_unique() -> None:
     assert texts == ["a_b", "a_b_1", "float_1", "v_0"]
     assert names.of(things[0], "other") == "a_b"
     assert identifier("größe").isascii()
+
+
+@pytest.mark.parametrize(("dtype", "call"), [("float32", "__fsub_rn"), ("float64", "__dsub_rn")])
+def test_differences_of_products_are_rounded(dtype: str, call: str) -> None:
+    """The compiler would round one product and not the other."""
+    a, b = placeholder((64,), dtype, name="a"), placeholder((64,), dtype, name="b")
+    products = compute((64,), lambda i: a[i] * a[i] - b[i] * b[i], name="y")
+    scaled = compute((64,), lambda i: a[i] * 2.0 - b[i] * b[i], name="y")
+    rng = np.random.default_rng(0)
+    texts = [
+        emit(next(feasible_nests(ComputeDAG([root]), 1, rng)), GPU).text
+        for root in (products, scaled)
+    ]
+    assert call in texts[0]
+    assert call not in texts[1]

@@ -7,6 +7,7 @@ import pytest
 
 from sketch.analysis.access import affine_index, reads
 from sketch.dag.dag import ComputeDAG
+from sketch.dag.dag_json import dag_from_json, dag_to_json
 from sketch.errors import ExpressionError
 from sketch.lang.tensor import placeholder
 from sketch.operators import broadcast, elementwise, layout, reduction
@@ -134,6 +135,17 @@ def test_pad(rng):
     assert np.array_equal(result, np.pad(inputs["data"], ((1, 2), (0, 3)), constant_values=1.5))
     with pytest.raises(ExpressionError, match="does not fit"):
         layout.pad(data, (1,), (2, 3))
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("uint8", 128.0), ("int8", 0.0), ("bool", 1)])
+def test_what_is_padded_with_survives_a_file(dtype: str, value: float) -> None:
+    """It is a number of the type, whatever type it was given in."""
+    dag = ComputeDAG([layout.pad(placeholder((3,), dtype, name="data"), (1,), (2,), value)])
+    again = dag_from_json(dag_to_json(dag))
+    assert again.key == dag.key
+    data = np.ones(3, dtype)
+    (found,) = interpret(again, {"data": data}).values()
+    np.testing.assert_array_equal(found, np.pad(data, (1, 2), constant_values=value))
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,14 @@ def test_given_shapes_must_fit(shapes: dict[str, tuple[int, ...]], message: str)
         from_onnx(_model([RELU], shape=("N", 3, "H", "H")), shapes)
 
 
+@pytest.mark.parametrize("extent", [None, "n", 2.7])
+def test_shapes_are_whole_extents_by_name(extent: object) -> None:
+    model = _model([RELU], shape=("N", 3, "H", "W"))
+    for shapes in ({"x": (extent, 3, 8, 8)}, {"x": extent}, [(extent, 3)]):
+        with pytest.raises(ModelImportError, match="give whole extents by the names of inputs"):
+            from_onnx(model, shapes)  # type: ignore[arg-type]
+
+
 def test_shapes_that_break_the_model() -> None:
     model = _model(
         [helper.make_node("Conv", ["x", "w"], ["y"])],

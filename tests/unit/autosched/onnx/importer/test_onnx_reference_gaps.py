@@ -14,7 +14,7 @@ from autosched.graph.evaluate import evaluate
 from sketch.errors import AutoschedError
 
 pytest.importorskip("onnx")
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from autosched.onnx.importer.reference_gaps import reference_gap
@@ -66,7 +66,7 @@ def test_what_the_reference_ignores_is_known(
 ) -> None:
     """Wherever it runs on the host, as in the body of a Loop; alone it becomes kernels."""
     model, _ = _recurrent(operator, **options)
-    gap = reference_gap(model.graph.node)
+    gap = reference_gap(model.graph.node, 14)
     assert gap is not None
     assert re.search(f"{operator} ignores .*{reason}", gap)
     assert not any(node.op.on_host for node in asd.from_onnx(model).graph.nodes)
@@ -92,7 +92,7 @@ def test_what_the_reference_ignores_is_not_folded() -> None:
 )
 def test_what_the_reference_knows(operator: str, options: dict[str, Any]) -> None:
     model, x = _recurrent(operator, **options)
-    assert reference_gap(model.graph.node) is None
+    assert reference_gap(model.graph.node, 14) is None
     compare(model, {"x": x})
 
 
@@ -123,3 +123,76 @@ def test_cubic_sampling_beyond_the_border_is_refused() -> None:
     attributes = {"mode": "cubic", "padding_mode": "border"}
     with pytest.raises(UnsupportedModelError, match="GridSample ignores"):
         asd.from_onnx(node_model("GridSample", attributes, inputs, {}, 20))
+
+
+ROIS = np.array([[1.0, 1.5, 7.0, 9.0], [0.0, 2.0, 10.0, 6.0]], np.float32)
+
+
+def _regions(opset: int, **attributes: Any) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    inputs = {"x": rng.standard_normal((1, 2, 12, 12)).astype(np.float32), "rois": ROIS}
+    sizes = {"output_height": 3, "output_width": 3, "sampling_ratio": 2, **attributes}
+    constants = {"batch": np.zeros(2, np.int64)}
+    network = asd.from_onnx(node_model("RoiAlign", sizes, inputs, constants, opset))
+    (found,) = asd.compile(network, effort="none").run(inputs).values()
+    return found
+
+
+def test_regions_of_an_older_opset_are_not_shifted() -> None:
+    old = _regions(11)
+    plain = _regions(16, coordinate_transformation_mode="output_half_pixel")
+    np.testing.assert_array_equal(old, plain)
+    assert np.abs(old - _regions(16)).max() > 0.1
+
+
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("attributes", [{}, {"axis": 1}, {"axis": 0}])
+def test_constants_of_an_older_opset_are_rows_of_a_matrix(
+    operator: str, attributes: dict[str, int]
+) -> None:
+    """Folded or not, the numbers are the same."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    (expected,) = evaluate(
+        asd.from_onnx(node_model(operator, attributes, {"x": x}, {}, 11)).graph, {"x": x}
+    ).values()
+    folded = asd.from_onnx(node_model(operator, attributes, {}, {"x": x}, 11))
+    (found,) = evaluate(folded.graph, {}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("operator", "opset", "options"),
+    [
+        ("Softmax", 12, {"axis": 1}),
+        ("BatchNormalization", 9, {}),
+        ("LRN", 13, {"size": 3}),
+        ("LpNormalization", 13, {"p": 1}),
+        ("GlobalMaxPool", 12, {}),
+        ("MaxPool", 12, {"kernel_shape": [3, 3], "ceil_mode": 1}),
+        ("AveragePool", 11, {"kernel_shape": [2, 2, 2]}),
+    ],
+)
+def test_operators_that_the_reference_has_wrong(
+    operator: str, opset: int, options: dict[str, Any]
+) -> None:
+    node = helper.make_node(operator, ["x"], ["y"], **options)
+    gap = reference_gap([node], opset)
+    assert gap is not None
+    assert operator in gap
+
+
+@pytest.mark.parametrize(
+    ("operator", "opset", "options"),
+    [
+        ("Softmax", 12, {"axis": -1}),
+        ("Softmax", 13, {"axis": 1}),
+        ("BatchNormalization", 14, {}),
+        ("LpNormalization", 13, {}),
+        ("MaxPool", 12, {"kernel_shape": [3, 3]}),
+    ],
+)
+def test_operators_that_the_reference_has_right(
+    operator: str, opset: int, options: dict[str, Any]
+) -> None:
+    node = helper.make_node(operator, ["x"], ["y"], **options)
+    assert reference_gap([node], opset) is None

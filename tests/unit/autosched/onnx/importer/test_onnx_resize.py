@@ -101,3 +101,30 @@ def test_upsample(mode: str, opset: int) -> None:
     reference = ReferenceEvaluator(node_model("Resize", data, [None, scales], 19, **same))
     expected = reference.run(None, {"x0": data[0]})[0]
     np.testing.assert_allclose(evaluate(network.graph, {"x0": data[0]})["y0"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("opset", "scale", "expected"),
+    [(10, 0.6, [0, 2, 4, 5, 7, 9]), (10, 1.5, [0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9])],
+)
+def test_smaller_images_of_opset_10_are_rounded_up(
+    opset: int, scale: float, expected: list[int]
+) -> None:
+    data = np.arange(10, dtype=np.float32)
+    model = node_model("Resize", [data], [np.array([scale], np.float32)], opset, mode="nearest")
+    (found,) = evaluate(asd.from_onnx(model).graph, {"x0": data}).values()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_half_pixels_of_tensorflow() -> None:
+    """A mode of opsets 11 and 12: not shifted back."""
+    data = np.arange(4, dtype=np.float32)
+    attributes = {
+        "mode": "nearest",
+        "nearest_mode": "floor",
+        "coordinate_transformation_mode": "tf_half_pixel_for_nn",
+    }
+    constants = [np.zeros(0, np.float32), np.array([2.0], np.float32)]
+    model = node_model("Resize", [data], constants, 11, **attributes)
+    (found,) = evaluate(asd.from_onnx(model).graph, {"x0": data}).values()
+    np.testing.assert_array_equal(found, [0, 0, 1, 1, 2, 2, 3, 3])
