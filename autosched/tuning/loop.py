@@ -33,6 +33,7 @@ from autosched.tuning.job import TuneJob
 from autosched.tuning.network_limit import NetworkLimit
 from autosched.tuning.result import TaskResult, TuneResult
 from autosched.tuning.resumed import changes, resumed
+from autosched.tuning.retiming import comparisons
 from autosched.tuning.scheduler import TaskScheduler
 from autosched.tuning.snapshot import snapshot
 from autosched.tuning.spaces_ahead import SpacesAhead
@@ -302,22 +303,19 @@ class TuningLoop:
     def _retime(self) -> None:
         """Time the leaders of every task that was measured in this run against each other.
 
-        Tasks that take most of the total come first; a time budget that is spent ends it.  Times of
-        an emulated device are estimated: they would be the same again.
+        Times of an emulated device are estimated: they would be the same again.
         """
         budget_s = self._options.budget_s or math.inf
         timed = [run for run in self._runs if not run.task.target.card.emulated]
         runs = [run for run in timed if run.touched and run.successes]
-        for run in sorted(runs, key=lambda run: -run.task.weight * run.best_s):
-            leaders = run.leaders(self._options.leaders)
-            if not leaders or self._elapsed() >= budget_s:
-                return
-            self._progress.update(self._view(self._runs.index(run)))
-            self._signals.check()
-            found = self._runner.remeasure(run.task, leaders, self._options.leader_rounds)
+        for run, leaders, found in comparisons(
+            runs, self._runner, self._options, self._elapsed, budget_s
+        ):
             results = run.errors.added(leaders, found)
             self._write(run.task, leaders, results)
             run.retime(results)
+            self._progress.update(self._view(self._runs.index(run)))
+            self._signals.check()
 
     def _write(
         self,

@@ -146,8 +146,10 @@ class TuneOptions:
         finish_share: share of the budget that goes to coordinate descent from the best candidates.
         leaders: candidates a task that are re-measured against each other at the end.
         leader_rounds: interleaved rounds of that re-measurement.
-        retiming_s: seconds a task that a time budget reserves for it.
-        retiming_share: largest share of a time budget that is reserved for it.
+        contenders: candidates a task that come into a longer one where there is time for it, of
+            which the leaders are then chosen (``tuning.retiming``).
+        retiming_s: seconds a task that both may take, and that a time budget reserves for them.
+        retiming_share: largest share of a time budget that is reserved for them.
         doubt: a batch whose fastest takes this many times the task's best time is followed by
             another timing of what was fastest: the machine may have become slower; and where one is
             ``slowdown`` times as fast, of the best: it may have been (``tuning.disturbance``).
@@ -177,7 +179,8 @@ class TuneOptions:
     finish_share: float = 0.15
     leaders: int = 4
     leader_rounds: int = 5
-    retiming_s: float = 0.3
+    contenders: int = 12
+    retiming_s: float = 0.6
     retiming_share: float = 0.06
     doubt: float = 1.05
     slowdown: float = 1.15
@@ -200,7 +203,7 @@ class TuneOptions:
                 check_number(name, getattr(self, name), 1, math.inf)
         if self.budget_s is not None:
             parse_budget(self.budget_s)
-        for name in ("leaders", "leader_rounds", "seed", "retiming_s"):
+        for name in ("leaders", "leader_rounds", "contenders", "seed", "retiming_s"):
             check_number(name, getattr(self, name), 0, math.inf)
         for name in ("doubt", "slowdown"):
             check_number(name, getattr(self, name), 1, math.inf)
@@ -289,6 +292,7 @@ DEFAULT: Final = TuneOptions()
 THOROUGH: Final = TuneOptions(
     leaders=8,
     leader_rounds=9,
+    contenders=24,
     search=SearchOptions(population=6400, generations=6, batch_trials=64),
 )
 PRESETS: Final = {"quick": QUICK, "default": DEFAULT, "thorough": THOROUGH}

@@ -137,13 +137,18 @@ class TaskRun:
         return self._fastest[0]
 
     def leaders(self, count: int) -> list[Candidate]:
-        """The fastest candidates, by what was measured and by what they are believed to take in
-        turns: beliefs that a disturbed machine gave must win against what is known.
+        """The candidates of ``contenders``."""
+        return [candidate for _, candidate in self.contenders(count)]
+
+    def contenders(self, count: int) -> list[tuple[float, Candidate]]:
+        """The fastest candidates and their seconds, by what was measured and by what they are
+        believed to take in turns: beliefs that a disturbed machine gave must win against what is
+        known.
         """
-        measured = (candidate for _, candidate in self._fastest)
-        believed = (candidate for _, candidate in self.measured.leaders(count))
-        pairs = zip_longest(measured, believed)
-        found = {c.key: c for pair in pairs for c in pair if c is not None}
+        pairs = zip_longest(self._fastest, self.measured.leaders(count))
+        found: dict[str, tuple[float, Candidate]] = {}
+        for seconds, candidate in (known for pair in pairs for known in pair if known is not None):
+            found.setdefault(candidate.key, (seconds, candidate))
         return list(found.values())[:count]
 
     def tell(
@@ -210,7 +215,7 @@ class TaskRun:
             for t in told
             if isinstance(t.measured, Timing) and isinstance(t.result, Timing)
         ]
-        most = max(1, self._options.leaders)
+        most = max(1, self._options.leaders, self._options.contenders)
         self._fastest = nsmallest(most, [*self._fastest, *raw], key=itemgetter(0))
         times = [result.median for result in results if isinstance(result, Timing)]
         self.last_s = min(times, default=math.inf)

@@ -61,17 +61,13 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "autosched/search/favourite.py": {"_ROWS": "time of a choice", "_FIRST": "time of a choice"},
     "autosched/search/grid.py": {"_BLOCK": "rows that are listed at a time"},
-    "autosched/search/options.py": {
-        "_MOST_SPARE": "options that we accept",
-        "_MOST_POWER": "options that we accept",
-    },
+    "autosched/search/options.py": dict.fromkeys(("_MOST_SPARE", "_MOST_POWER"), "what we accept"),
     "autosched/search/random_search.py": {"_SPARE": "rows drawn", "_LEAST": "rows drawn"},
     "autosched/search/recall.py": {"_ROOM": "what a record may ask of another machine"},
     "autosched/search/sampling.py": {"_DRAWS": "time of a choice", "_SCARCE": "time of a choice"},
-    "autosched/search/unmeasured.py": {
-        "SURE_BELOW": "how far the draft model is believed",
-        "SURE_BELOW_ON_GPUS": "how far the draft model is believed",
-    },
+    "autosched/search/unmeasured.py": dict.fromkeys(
+        ("SURE_BELOW", "SURE_BELOW_ON_GPUS"), "how far the draft model is believed"
+    ),
     "autosched/tuning/disturbance.py": dict.fromkeys(("_AGAIN", "_SURE"), "timings"),
     "autosched/tuning/options.py": {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
@@ -79,7 +75,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "STOP_BELOW": "noise, where nobody says what it is",
         "_UNIT_SECONDS": "units of time",
     },
-    "autosched/tuning/resumed.py": {"_LEADERS": "candidates", "_ROUNDS": "rounds of a timing"},
+    "autosched/tuning/resumed.py": dict.fromkeys(("_LEADERS", "_ROUNDS"), "timings"),
+    "autosched/tuning/retiming.py": dict.fromkeys(
+        ("_ROUNDS", "_LAST_ROUNDS", "_LEAST", "_BURST_NOISE", "_OF_MEDIANS"), "timings"
+    ),
     "autosched/tuning/scheduler.py": {
         "_STEP": "step of a numeric derivative",
         "_TURNS_IN_FLIGHT": "time of a choice",

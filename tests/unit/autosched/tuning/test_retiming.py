@@ -1,0 +1,117 @@
+"""The last comparison of the fastest candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.measure.protocol import MeasuredTask
+from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.measure.simulated import SimulatedRunner
+from autosched.search.learner import Learner
+from autosched.search.options import SearchOptions
+from autosched.tasks.candidate import Candidate
+from autosched.tuning.options import TuneOptions
+from autosched.tuning.retiming import best_of_rounds, comparisons
+from autosched.tuning.task_progress import Turn
+from autosched.tuning.task_run import TaskRun
+
+OPTIONS = TuneOptions(
+    trials=96, search=SearchOptions(population=256, generations=1, sketch_rows=64)
+)
+
+
+class Bursts(SimulatedRunner):
+    """Candidates take ``seconds``, with noise in each run; a second passes for a thousand runs."""
+
+    def __init__(self, seconds: Sequence[float], noise: float, seed: int) -> None:
+        super().__init__()
+        self.seconds, self.keys = list(seconds), list[str]()
+        self.now_s, self.rounds = 0.0, list[tuple[int, int]]()
+        self._noise, self._random = noise, np.random.default_rng(seed)
+
+    def burst(self, number: int) -> Timing:
+        return Timing((self.seconds[number] * float(np.exp(self._random.normal(0, 0.05))),))
+
+    def remeasure(
+        self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5
+    ) -> list[MeasureResult]:
+        self.rounds.append((len(candidates), rounds))
+        self.now_s += len(candidates) * rounds / 1000
+        true = [self.seconds[self.keys.index(candidate.key)] for candidate in candidates]
+        noise = np.exp(self._random.normal(0, self._noise, (len(true), rounds)))
+        return [Timing(tuple((s * row).tolist())) for s, row in zip(true, noise, strict=True)]
+
+
+class Machine:
+    """A task with candidates of known times, each measured once."""
+
+    def __init__(self, noise: float, seed: int, options: TuneOptions = OPTIONS) -> None:
+        target = asd.Target("cpu-avx2", threads=1)
+        task = asd.workloads.get("GMM").task(1, 32, 32, 32, target=target)
+        self.run = TaskRun(task, Learner(None), options, np.random.default_rng(seed))
+        candidates = self.run.ask(Turn(0, 64))
+        true = 1.0 + 0.6 * np.sqrt(np.arange(1, len(candidates) + 1) / len(candidates))
+        self.runner, self.options = Bursts(true.tolist(), noise, seed), options
+        self.runner.keys = [candidate.key for candidate in candidates]
+        self.run.tell(candidates, [self.runner.burst(n) for n in range(len(candidates))])
+
+    def compared(self, limit_s: float) -> Iterator[tuple[list[Candidate], list[MeasureResult]]]:
+        found = comparisons(
+            [self.run], self.runner, self.options, lambda: self.runner.now_s, limit_s
+        )
+        for _, candidates, results in found:
+            yield candidates, results
+
+    def chosen(self, limit_s: float) -> float:
+        """Seconds that the winner really takes, over those of the fastest."""
+        for candidates, results in self.compared(limit_s):
+            self.run.retime(results)
+            names = [candidate.key for candidate in candidates]
+            last = dict(zip(map(id, results), names, strict=True))
+        key = last[id(self.run.retimed)]
+        return self.runner.seconds[self.runner.keys.index(key)] / min(self.runner.seconds)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+def test_more_rounds_of_more_candidates_choose_a_faster_one(noise: float) -> None:
+    """Than a few rounds of those whose bursts were the luckiest."""
+    short = [Machine(noise, seed).chosen(0.03) for seed in range(12)]
+    long = [Machine(noise, seed).chosen(10.0) for seed in range(12)]
+    assert np.mean(long) < np.mean(short) and np.mean(long) < 1.02
+
+
+def test_the_long_comparison_takes_the_time_that_there_is() -> None:
+    machine = Machine(0.01, 0)
+    assert [len(candidates) for candidates, _ in machine.compared(10.0)] == [4, 4]
+    assert machine.runner.rounds == [(4, 5), (12, 9), (4, 21)]
+    machine.runner.rounds.clear()
+    list(machine.compared(machine.runner.now_s + 0.14))
+    (_, short), (_, last) = machine.runner.rounds[1:]
+    assert (3 <= short < 9) and (5 <= last < 21)
+    machine.runner.rounds.clear()
+    list(machine.compared(machine.runner.now_s + 0.03))
+    assert machine.runner.rounds == [(4, 5)], "there is no time for more"
+    machine.runner.rounds.clear()
+    assert list(machine.compared(machine.runner.now_s)) == [] and not machine.runner.rounds
+
+
+def test_without_leaders_nothing_is_compared() -> None:
+    machine = Machine(0.01, 0, TuneOptions(leaders=0, search=OPTIONS.search))
+    assert list(machine.compared(10.0)) == []
+    few = Machine(0.01, 0, TuneOptions(contenders=0, search=OPTIONS.search))
+    assert [len(candidates) for candidates, _ in few.compared(10.0)] == [4]
+
+
+def test_rounds_that_differ_much_say_less_than_what_was_known() -> None:
+    known, failed = [1.0, 1.02, 1.04], Failure("run", "SIGSEGV", "")
+    even = [Timing((1.10, 1.10, 1.11)), Timing((1.05, 1.05, 1.06)), Timing((1.0, 1.0, 1.01))]
+    assert best_of_rounds(known, even) == [2, 1, 0]
+    uneven = [Timing((1.1, 1.9, 1.1)), Timing((1.9, 1.05, 1.06)), Timing((0.6, 1.0, 1.01))]
+    assert best_of_rounds(known, uneven)[0] == 0
+    assert best_of_rounds(known, [failed, even[1], even[2]]) == [2, 1]
+    assert best_of_rounds(known, [failed] * 3) == []
+    assert best_of_rounds([1.0], [even[0]]) == [0]
