@@ -127,6 +127,7 @@ def trial_times(case: Conv, threads: int, policy: str, seed: int, log: Path) -> 
     search = SearchOptions(policy="random" if policy == "random" else "evolutionary")
     options = TuneOptions(seed=seed, finish_share=0.0, leaders=0, search=search)
     log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)  # trials of earlier code say nothing
     task.tune(trials=RANDOM_TRIALS, log=log, options=options, quiet=True)
     trials = [record for record in RecordLog(log).read().records if record.phase == "trial"]
     return [r.result.median if isinstance(r.result, Timing) else math.inf for r in trials]

@@ -18,6 +18,7 @@ from costmodel.features import Features
 from costmodel.gbdt import UNREADABLE, GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
 from costmodel.metrics import rank_correlation
+from costmodel.model_file import write_model
 
 # The prior counts in full from this rank correlation with measured times on, and not at all where
 # there is none.
@@ -94,12 +95,16 @@ class AdaptedModel:
         self._own.update(dataset, self._share * (prior - drafts))
 
     def save(self, path: Path) -> None:
-        """Write prior, own trees and share to one JSON file."""
+        """Write prior, own trees and share to one JSON file.
+
+        Raises:
+            CostModelError: it cannot be written.
+        """
         content = {
             "model": "adapted", "share": self._share, "prior": self._prior.content(),
             "own": self._own.content(),
         }  # fmt: skip
-        path.write_text(json.dumps({**content, "digest": _digest(content)}), encoding="utf-8")
+        write_model(path, json.dumps({**content, "digest": _digest(content)}))
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,11 @@ from costmodel.features import Features
 # behind the slowest success, and clearly behind the best where all successes are alike.
 FAILURE_OVER_WORST = 2.0
 FAILURE_OVER_BEST = 10.0
+# What NumPy and zip files raise for a file that is none of theirs, or damaged.
+_UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, IndexError, EOFError, RuntimeError, AttributeError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,7 +256,7 @@ class Dataset:
             version, tasks = str(data["version"]), [str(task) for task in data["tasks"]]
             extra = tuple(str(name) for name in data.get("extra", ()))
             table = Table(data["rows"], data["offsets"], data["groups"], data["seconds"], extra)
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except _UNREADABLE as error:
             raise CostModelError(f"not a dataset: {error}", str(path)) from error
         check_version(version, extra, str(path), "extract the features again from the records")
         return cls(

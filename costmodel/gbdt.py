@@ -28,6 +28,7 @@ from costmodel.features import Features
 from costmodel.forest import Forest
 from costmodel.gbdt_options import GbdtOptions
 from costmodel.lightgbm_alone import load_lightgbm
+from costmodel.model_file import write_model
 
 if TYPE_CHECKING:
     import lightgbm
@@ -235,8 +236,12 @@ class GradientBoostedModel:
         return model
 
     def save(self, path: Path) -> None:
-        """Write options and trees to one JSON file."""
-        path.write_text(json.dumps(self.content()), encoding="utf-8")
+        """Write options and trees to one JSON file.
+
+        Raises:
+            CostModelError: it cannot be written.
+        """
+        write_model(path, json.dumps(self.content()))
 
     @classmethod
     def load(cls, path: Path, extra_features: Sequence[ExtraFeature] = ()) -> Self:

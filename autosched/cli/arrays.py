@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 from zipfile import BadZipFile
 
@@ -15,9 +16,12 @@ def read_arrays(path: str) -> dict[str, NDArray[Any]]:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as found:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ValueError("it is a single array without a name")
+        with found:
             return {name: found[name] for name in found.files}
-    except (OSError, ValueError, BadZipFile, AttributeError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, RuntimeError, zlib.error) as error:
         raise UsageError(
             f"cannot read arrays: {error}", path, "write the file with numpy.savez"
         ) from error

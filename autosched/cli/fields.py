@@ -16,7 +16,12 @@ _Options = TypeVar("_Options")
 _ELSEWHERE: Final = frozenset(
     {"trials", "budget_s", "seed", "rules", "accuracy", "search.gbdt.seed", "search.extra_features"}
 )
-_PARSERS: Final[Mapping[str, Callable[[str], int | float]]] = {"int": int, "float": float}
+_TRUTH: Final = {"true": True, "false": False}
+_PARSERS: Final[Mapping[str, Callable[[str], int | float]]] = {
+    "int": int,
+    "float": float,
+    "bool": lambda text: _TRUTH[text.lower()],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +90,5 @@ def _value(name: str, text: str, item: Field[Any]) -> int | float | str | None:
         return text
     try:
         return parser(text)
-    except ValueError:
+    except (ValueError, KeyError):
         raise UsageError(f"{name} is {text!r}", "--set", f"give {' or '.join(kinds)}") from None

@@ -43,6 +43,11 @@ def _run(args: argparse.Namespace) -> None:
 
     check_output(args.output)
     corpus = load_corpus(*args.corpora)
+    known = {origin.network for task in corpus.tasks.values() for origin in task.origins} - {""}
+    for name in args.without:
+        if name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise UsageError(f"no program of the corpus is of {name!r}", "--without", names)
     with Waiting(f"learning from {corpus}", args.quiet):
         dataset = corpus_dataset(corpus)
         if args.without:
@@ -74,7 +79,9 @@ def judge_corpus(args: argparse.Namespace) -> list[tuple[str, Evaluation]]:
         return [
             (name, item)
             for name in args.cost_model or _JUDGED
-            for item in evaluate_corpus(corpus, dataset, partial(_model, name, args.seed))
+            for item in evaluate_corpus(
+                corpus, dataset, partial(_model, name, args.seed), seed=args.seed
+            )
         ]
 
 

@@ -16,14 +16,16 @@ from autosched.collect.task_work import TaskWork, WorkBatch
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.corpus import Corpus, ProgramGroup
-from autosched.records.corpus_file import check_corpus
-from autosched.records.identity import recorded
+from autosched.records.corpus_file import alone_with, check_corpus
+from autosched.records.errors import RecordError
+from autosched.records.identity import compatible, recorded
 from autosched.records.record import record_of
 from autosched.search.corpus_data import CorpusReplayer
 from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.options import LearnerOptions
 from autosched.system.noted_signals import NotedSignals, noted_signals
+from autosched.system.replaced_file import file_state
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.rough_seconds import rough_seconds
 
@@ -110,6 +112,7 @@ class Collector:
     corpus: Corpus = field(init=False)
 
     def __post_init__(self) -> None:
+        self._state = file_state(self.path)
         self.corpus = Corpus.load(self.path) if self.path.exists() else Corpus()
         self._machine = recorded(self.target)
         self._replayer = CorpusReplayer()
@@ -133,7 +136,7 @@ class Collector:
                 self._recall()
                 self._run(self._batches(tasks), signals)
             finally:
-                self.corpus.save(self.path)
+                self._save()
         for line in self._replayer.report():
             self.warn(line)
         return self.corpus
@@ -189,7 +192,7 @@ class Collector:
         return [
             group
             for group in self.corpus.groups()
-            if group.target == self._machine and group.task.key == task.key
+            if compatible(group.target, self._machine) and group.task.key == task.key
         ]
 
     def _left_s(self) -> float:
@@ -208,9 +211,20 @@ class Collector:
         self._measured += len(results)
         self._failed += sum(isinstance(result, Failure) for result in results)
         if self.clock() - self._saved_s > _SAVE_EVERY_S:
-            self.corpus.save(self.path)
+            self._save()
             self._saved_s = self.clock()
         self.show(self._progress(task.name))
+
+    def _save(self) -> None:
+        """Write the corpus, with what another process has added to the file meanwhile."""
+        with alone_with(self.path):
+            if file_state(self.path) not in ("", self._state):
+                try:
+                    self.corpus.merge(Corpus.load(self.path))
+                except RecordError as error:
+                    self.warn(f"what is written over: {error}")
+            self.corpus.save(self.path)
+            self._state = file_state(self.path)
 
     def _progress(self, task: str) -> CollectProgress:
         left_s = self._left_s()
@@ -221,7 +235,9 @@ class Collector:
 
     def _recall(self) -> None:
         """Teach the model some of what earlier runs have measured."""
-        groups = [group for group in self.corpus.groups() if group.target == self._machine]
+        groups = [
+            group for group in self.corpus.groups() if compatible(group.target, self._machine)
+        ]
         taught = 0
         for place in np.random.default_rng(self.options.seed).permutation(len(groups)).tolist():
             if taught >= _RECALLED:

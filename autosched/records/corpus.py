@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from autosched.measure.result import STAGES, Failure, Timing
 from autosched.records.core_key import core_key
 from autosched.records.errors import RecordError
+from autosched.records.identity import compatible
 from autosched.records.record import Record
 from autosched.system.optional_packages import data_frame
 from autosched.tasks.spec import TaskSpec
@@ -179,10 +180,9 @@ class Corpus:
         return tuple(self.tasks[key] for key in keys)
 
     def count(self, task: str, target: Target) -> int:
-        """Programs of a task on a machine, given as records keep it."""
-        if target not in self.targets:
-            return 0
-        return self._counts.get((task, self.targets.index(target)), 0)
+        """Programs of a task on machines whose times compare with those of a target."""
+        alike = (n for n, known in enumerate(self.targets) if compatible(known, target))
+        return sum(self._counts.get((task, number), 0) for number in alike)
 
     def add_task(self, task: TaskSpec, origins: Sequence[Origin]) -> None:
         """Note a task, or where else a known one occurs."""

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from autosched.measure.result import STAGES
 from autosched.records.errors import RecordError
-from autosched.system.replaced_file import check_replaceable, replaced_file
+from autosched.system.replaced_file import check_replaceable, locked_folder, replaced_file
 from sketch.errors import TargetError
 from sketch.target.target import Target
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 _UNREADABLE: Final = (
     ValueError, KeyError, TypeError, IndexError, EOFError, TargetError, zipfile.BadZipFile,
-    zlib.error, RecursionError,
+    zlib.error, RuntimeError, AttributeError,
 )  # fmt: skip
 _MOST_SAMPLES: Final = 255
 _Arrays = Mapping[str, NDArray[Any]]
@@ -62,6 +62,17 @@ def check_corpus(path: Path) -> None:
     """Raise RecordError where a corpus could not be written."""
     with _as_record_error(path):
         check_replaceable(path)
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """No other process reads and writes a corpus of that folder in such a block meanwhile.
+
+    Raises:
+        RecordError: the folder cannot be opened.
+    """
+    with _as_record_error(path), locked_folder(path):
+        yield
 
 
 @contextmanager

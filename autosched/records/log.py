@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -128,21 +128,31 @@ class RecordLog:
     def replace(self, records: Iterable[Record], of: Iterable[Record] | None = None) -> None:
         """Write records to a log that is replaced as a whole; on an error it stays as it was.
 
-        ``of``: see ``RecordStore``; of a file nothing else stays.
+        ``of``: see ``RecordStore``.
 
         Raises:
             RecordError: the file cannot be written, or is something else than a log.
         """
         check_log(self.path)
+        exists = self.path.exists()
         try:
-            with replaced_file(self.path) as partial:
-                partial.parent.mkdir(parents=True, exist_ok=True)
-                partial.touch()  # no record at all is an empty log
-                RecordLog(partial).append(records)
+            with self._locked("cannot be written") if exists else nullcontext():
+                left = [*records, *self._newer(of)]
+                with replaced_file(self.path) as partial:
+                    partial.parent.mkdir(parents=True, exist_ok=True)
+                    partial.touch()  # no record at all is an empty log
+                    RecordLog(partial).append(left)
         except OSError as error:
             raise RecordError(
                 f"the log cannot be written: {error.strerror}", str(self.path)
             ) from error
+
+    def _newer(self, of: Iterable[Record] | None) -> list[Record]:
+        """What was added after somebody read the records ``of``."""
+        if of is None:
+            return []
+        known = {whole_text(record) for record in of}
+        return [record for record in self.read().records if whole_text(record) not in known]
 
     def state(self) -> str:
         try:
@@ -163,10 +173,8 @@ class RecordLog:
         try:
             check_regular(self.path)
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = self._open_alone()
             try:
-                # flock, not lockf: it also excludes another thread of this process.
-                fcntl.flock(fd, fcntl.LOCK_EX)
                 yield fd
             finally:
                 os.close(fd)
@@ -176,6 +184,21 @@ class RecordLog:
                 str(self.path),
                 "free some space or choose another file; records already in it are kept",
             ) from error
+
+    def _open_alone(self) -> int:
+        """The file, locked; not one that somebody has replaced meanwhile."""
+        while True:
+            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                # flock, not lockf: it also excludes another thread of this process.
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(fd), os.stat(self.path)):
+                        return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
 
 
 def check_regular(path: Path) -> None:

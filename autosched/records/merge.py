@@ -89,9 +89,13 @@ def merge(
             that would be lost.
     """
     check_lossless(logs, out)
+    store = open_store(out)
+    own = None
+    if store.name in [open_store(log).name for log in logs] and store.exists():
+        own = store.read().records  # what others add from now on stays
     merged = read_all(logs)
     records = unique(merged.records)
     if keep is not None:
         records = prune(records, keep)
-    open_store(out).replace(records)
+    store.replace(records, own)
     return RecordSet(records, merged.warnings)

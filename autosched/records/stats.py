@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from autosched.measure.result import Failure
-from autosched.records.best import rank
+from autosched.records.best import comparable, rank
 from autosched.records.identity import identity
 from autosched.records.record import Record
 from sketch.target.target import Target
@@ -23,7 +23,8 @@ class TaskStats:
         target: the machine.
         trials: measured candidates, failures included; one that was timed again counts once.
         failures: how often each "stage: kind" occurred.
-        best_s: estimated seconds of the fastest candidate, None without a success.
+        best_s: estimated seconds of the fastest candidate, in the cache state that most were
+            timed in; None without a success.
         variant: variant of the fastest candidate, empty without a success.
         title: what the task is called; None where the log does not say.
         gflops: speed of the fastest candidate, None without a success or a title.
@@ -58,7 +59,9 @@ def stats(records: Iterable[Record]) -> tuple[TaskStats, ...]:
 def _stats_of(task: str, target: Target, group: list[Record]) -> TaskStats:
     failed = [r.result for r in group if isinstance(r.result, Failure)]
     causes = Counter(f"{failure.stage}: {failure.kind}" for failure in failed)
-    ranked = rank(group)
+    # times of one cache state compare; failures are in every group
+    main = max(comparable(group).values(), key=len)
+    ranked = rank(main)
     title = next((r.title for r in group if r.title is not None), None)
     text = None if title is None else title.text
     trials = len({record.candidate_key for record in group})

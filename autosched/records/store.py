@@ -96,7 +96,7 @@ class RecordStore(Protocol):
     def replace(self, records: Iterable[Record], of: Iterable[Record] | None = None) -> None:
         """These records instead of those that are there; on an error these stay.
 
-        ``of``: a database takes only these out; what others have added meanwhile stays.
+        ``of``: only these are taken out; what others have added meanwhile stays.
 
         Raises:
             RecordError: it cannot be written.

@@ -83,6 +83,7 @@ class TrialCurve:
         low, high: 95 % confidence interval of that mean (Student's t), float64 [trials]; of one
             seed there is none, and both are the mean.
         seeds: runs.
+        half: half the width of the interval, which no speed of 0 or 1 ends.
     """
 
     label: str
@@ -91,6 +92,7 @@ class TrialCurve:
     low: Floats
     high: Floats
     seeds: int
+    half: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +216,7 @@ class StudyResult:
         if count > 1:
             half = _student(count - 1) * speeds.std(axis=0, ddof=1) / math.sqrt(count)
         low, high = np.maximum(mean - half, 0.0), np.minimum(mean + half, 1.0)
-        return TrialCurve(self.label(setting), setting, mean, low, high, count)
+        return TrialCurve(self.label(setting), setting, mean, low, high, count, half)
 
 
 def _student(freedom: int) -> float:
@@ -227,6 +229,5 @@ def _extended(speeds: Floats, count: int) -> Floats:
 
 
 def _cell(curve: TrialCurve, place: int) -> str:
-    half = float(curve.high[place] - curve.low[place]) / 2
     text = f"{curve.speed[place]:.3f}"
-    return text if curve.seeds == 1 else f"{text} ± {half:.3f}"
+    return text if curve.seeds == 1 else f"{text} ± {curve.half[place]:.3f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import tempfile
@@ -28,6 +29,30 @@ def replaced_file(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Nobody else is inside such a block with a file of the same folder.
+
+    Raises:
+        OSError: the folder cannot be opened.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def file_state(path: Path) -> str:
+    """Equal as long as nobody replaces the file; "" where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def check_replaceable(path: Path) -> None:

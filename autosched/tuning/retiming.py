@@ -76,7 +76,7 @@ def comparisons(
     for run, sample_s in zip(order, took, strict=True):
         expected_s = sample_s * (options.contenders * rounds + options.leaders * last)
         if clock() + expected_s <= end_s:
-            contenders = run.contenders(options.contenders)
+            contenders = run.contenders(options.contenders, _BURST_NOISE)
             first = runner.remeasure(run.task, [c for _, c in contenders], rounds)
             chosen = best_of_rounds([s for s, _ in contenders], first)[: options.leaders]
             leaders = [contenders[n][1] for n in chosen]

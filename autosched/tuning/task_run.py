@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import nsmallest
@@ -140,13 +140,14 @@ class TaskRun:
         """The candidates of ``contenders``."""
         return [candidate for _, candidate in self.contenders(count)]
 
-    def contenders(self, count: int) -> list[tuple[float, Candidate]]:
+    def contenders(self, count: int, doubt: float = 0.0) -> list[tuple[float, Candidate]]:
         """The fastest candidates and their seconds, by what was measured and by what they are
         believed to take in turns: beliefs that a disturbed machine gave must win against what is
-        known.
+        known.  ``doubt``: part of the time by which they count as slower.
         """
-        pairs = zip_longest(self._fastest, self.measured.leaders(count))
-        found: dict[str, tuple[float, Candidate]] = {}
+        believed = [((1.0 + doubt) * s, candidate) for s, candidate in self.measured.leaders(count)]
+        pairs = zip_longest(self._fastest, believed)
+        found: dict[Hashable, tuple[float, Candidate]] = {}
         for seconds, candidate in (known for pair in pairs for known in pair if known is not None):
             found.setdefault(candidate.key, (seconds, candidate))
         return list(found.values())[:count]

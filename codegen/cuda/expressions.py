@@ -151,7 +151,7 @@ class Expressions:
             # C++ computes in int and leaves overflow undefined
             total = f"((unsigned)({left}) {_INFIX[node.op]} (unsigned)({right}))"
             return f"({C_TYPES[node.dtype]}){total}"
-        if (node.op, node.dtype) in _ROUNDED and _is_product(node.lhs) and _is_product(node.rhs):
+        if (node.op, node.dtype) in _ROUNDED and _are_rounded(node.lhs, node.rhs):
             return f"{_ROUNDED[node.op, node.dtype]}({left}, {right})"
         if node.op in _INFIX:
             text = f"({left} {_INFIX[node.op]} {right})"
@@ -163,10 +163,18 @@ class Expressions:
         raise CodegenError(f"{node.op} of {node.dtype} has no CUDA code")
 
 
-def _is_product(expr: Expr) -> bool:
-    """Whether this is a product of two values, neither of them a literal."""
+def _are_rounded(lhs: Expr, rhs: Expr) -> bool:
+    """Whether these are products that are not merged with their sum; see ``codegen.llvm``."""
+    scaled = [_is_scaled(lhs), _is_scaled(rhs)]
+    return None not in scaled and not all(scaled)
+
+
+def _is_scaled(expr: Expr) -> bool | None:
+    """Whether a factor of a product is a literal; None: it is no product."""
     match expr:
         case Binary("mul", lhs, rhs):
-            return not isinstance(lhs, Const) and not isinstance(rhs, Const)
+            return isinstance(lhs, Const) or isinstance(rhs, Const)
+        case Unary("neg", operand):
+            return _is_scaled(operand)
         case _:
-            return False
+            return None

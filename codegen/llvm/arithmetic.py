@@ -40,7 +40,7 @@ class Arithmetic:
     def __init__(self, writer: Writer, features: ProcessorFeatures) -> None:
         self.writer, self.features = writer, features
         self.conversions = Conversions(writer, features)
-        self._products: set[str] = set()  # those without a literal
+        self._products: dict[str, bool] = {}  # whether one of the factors is a literal
 
     def lanes(self, dtype: str, width: int) -> FloatLanes | DoubleLanes:
         """The elementary functions of a float dtype for one vector width."""
@@ -75,19 +75,27 @@ class Arithmetic:
 
     def _float_binary(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
         kind = type_text(dtype, width)
-        if op in ("add", "sub") and lhs in self._products and rhs in self._products:
-            # one would be rounded and the other not: a * a - b * b must be 0 where a is b
+        if op in ("add", "sub") and self._are_rounded(lhs, rhs):
             return self.writer.emit_once(f"f{op} {kind} {lhs}, {rhs}")
         if op in _FLOAT_OPS:
             result = self.writer.emit_once(f"{_FLOAT_OPS[op]} {kind} {lhs}, {rhs}")
-            if op == "mul" and lhs.startswith("%") and rhs.startswith("%"):
-                self._products.add(result)
+            if op == "mul":
+                self._products[result] = not (lhs.startswith("%") and rhs.startswith("%"))
             return result
         if op in ("min", "max"):
             return self._extremum(op, dtype, width, lhs, rhs)
         if op == "pow":
             return self.lanes(dtype, width).pow(lhs, rhs)
         return self._float_division(op, dtype, width, lhs, rhs)
+
+    def _are_rounded(self, lhs: str, rhs: str) -> bool:
+        """Whether these are products that are not merged with their sum.
+
+        One would be rounded and the other not: a * a - b * b must be 0 where a is b.  Values that
+        are both scaled by literals are merged.
+        """
+        scaled = [self._products.get(lhs), self._products.get(rhs)]
+        return None not in scaled and not all(scaled)
 
     def _float_division(self, op: str, dtype: str, width: int, lhs: str, rhs: str) -> str:
         """Exact remainders, as the C library's ``fmod``; quotients rounded down that fit them."""
@@ -216,7 +224,10 @@ class Arithmetic:
     def _float_unary(self, op: str, dtype: str, width: int, operand: str) -> str:
         kind = type_text(dtype, width)
         if op == "neg":
-            return self.writer.emit(f"fneg {kind} {operand}")
+            result = self.writer.emit(f"fneg {kind} {operand}")
+            if operand in self._products:
+                self._products[result] = self._products[operand]
+            return result
         if op == "is_nan":
             return self.writer.emit(f"fcmp uno {kind} {operand}, {operand}")
         size = self.writer.intrinsic("fabs", _SCALARS[dtype], width, (operand,))

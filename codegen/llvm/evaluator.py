@@ -23,6 +23,7 @@ from codegen.llvm.values import (
     constant,
     identical_operand,
     mask_literal,
+    of_literal,
     type_text,
     vector_type,
 )
@@ -133,9 +134,8 @@ class ExpressionEmitter:
 
     def operand(self, value: SsaValue, width: int) -> str:
         """The text of a value as an operand of ``width`` lanes."""
-        if value.width == width and value.ref:
-            return value.ref
-        value = self.materialise(value)
+        if not value.ref:
+            value = self.materialise(value)
         if value.width == width:
             return value.ref
         return self._widen(value.ref, SSA_TYPES[value.dtype], width)
@@ -320,7 +320,7 @@ class ExpressionEmitter:
             if forms.fits(self.scope, form, expr.dtype):
                 return SsaValue("", expr.dtype, 0, None, form)
         if expr.op in ("neg", "not") and value.const is not None:
-            return constant(-value.const if expr.op == "neg" else not value.const, expr.dtype)
+            return constant(of_literal(expr.op, value.const, expr.dtype), expr.dtype)
         value = self.materialise(value)
         ref = self.arithmetic.unary(expr.op, value.dtype, value.width, value.ref)
         return SsaValue(ref, expr.dtype, value.width)

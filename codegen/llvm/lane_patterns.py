@@ -6,9 +6,11 @@ multiple of four has this pattern wherever it lies.
 
 from __future__ import annotations
 
+from functools import partial
+
 from codegen.llvm.scope import LoopScope
 from codegen.llvm.values import Form, Terms
-from sketch.lang.affine import Interval, add_terms, bounds, scale_terms
+from sketch.lang.affine import Interval, add_terms, bounds, fits, scale_terms
 from sketch.lang.expr import Binary, Const, Expr
 from sketch.nest.loopnest import Affine, AffineValue, LoopVar
 
@@ -69,8 +71,19 @@ def _in_lane(scope: LoopScope, expr: Expr, lane: int) -> _Sum | None:
             return _in_steps(scope, scope.resolve(index), lane)
         case Binary(op, lhs, rhs):
             left, right = _in_lane(scope, lhs, lane), _in_lane(scope, rhs, lane)
-            return None if left is None or right is None else _combined(scope, op, left, right)
+            found = None if left is None or right is None else _combined(scope, op, left, right)
+            return found if found is not None and _fits(scope, found, expr.dtype) else None
     return None
+
+
+def _fits(scope: LoopScope, value: _Sum, dtype: str) -> bool:
+    """Whether it does not wrap around."""
+    return fits(bounds(value[1], value[0], partial(_trips, scope)), dtype)
+
+
+def _trips(scope: LoopScope, var: LoopVar) -> Interval:
+    known = scope.dynamic[var]
+    return known.low // known.step, known.high // known.step
 
 
 def _combined(scope: LoopScope, op: str, lhs: _Sum, rhs: _Sum) -> _Sum | None:
@@ -88,12 +101,7 @@ def _divided(scope: LoopScope, op: str, value: _Sum, divisor: int) -> _Sum | Non
     """The terms that the divisor divides are whole; the others must stay within one multiple."""
     whole = tuple((var, c // divisor) for var, c in value[0] if c % divisor == 0)
     rest = tuple((var, c) for var, c in value[0] if c % divisor)
-
-    def trips(var: LoopVar) -> Interval:
-        known = scope.dynamic[var]
-        return known.low // known.step, known.high // known.step
-
-    low, high = bounds(value[1], rest, trips)
+    low, high = bounds(value[1], rest, partial(_trips, scope))
     base = low // divisor
     if base != high // divisor:
         return None

@@ -8,7 +8,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sketch.lang.dtypes import INDEX_DTYPES, is_float, is_storage_float, size_of
+from sketch.lang.dtypes import (
+    INDEX_DTYPES,
+    is_float,
+    is_integer,
+    is_storage_float,
+    size_of,
+    wrap_integer,
+)
 from sketch.lang.storage_floats import storage_floats
 from sketch.nest.loopnest import LoopVar
 
@@ -80,6 +87,13 @@ def _rounded(value: float) -> float:
 def rounded_bits(value: float, dtype: str) -> int:
     """The bits of a 16-bit float."""
     return int(storage_floats(value, dtype).view(np.int16))
+
+
+def of_literal(op: str, value: float | int | bool, dtype: str) -> float | int | bool:
+    """``not value``, or ``-value``: of the least integer, that one again."""
+    if op == "not":
+        return not value
+    return wrap_integer(-int(value), dtype) if is_integer(dtype) else -value
 
 
 def constant(value: float | int | bool, dtype: str) -> SsaValue:

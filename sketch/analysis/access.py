@@ -16,10 +16,11 @@ from sketch.lang.affine import (
     combine_intervals,
     fits,
     hull,
+    limits_of,
     scale_terms,
     wrapped,
 )
-from sketch.lang.dtypes import INDEX_DTYPES, integer_limits, is_integer
+from sketch.lang.dtypes import INDEX_DTYPES, is_integer
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary
 from sketch.lang.kept import kept
 from sketch.lang.operator_names import FLOAT_CALLS
@@ -209,19 +210,17 @@ class _Intervals:
 
     def _find(self, expr: Expr) -> Interval | None:
         match expr:
-            case Load() if is_integer(expr.dtype):
-                return integer_limits(expr.dtype)
-            case Cast(operand, dtype) if is_integer(dtype) and is_integer(operand.dtype):
+            case Cast(operand, dtype) if is_integer(dtype):
                 return wrapped(self.of(operand), dtype)
             case Unary("neg", operand, dtype) if is_integer(dtype):
                 inner = self.of(operand)
-                return None if inner is None else wrapped((-inner[1], -inner[0]), dtype)
+                return wrapped(None if inner is None else (-inner[1], -inner[0]), dtype)
             case Select(_, then, otherwise):
                 return hull(self.of(then), self.of(otherwise))
             case Binary(op, lhs, rhs, dtype) if is_integer(dtype):
                 return wrapped(combine_intervals(op, self.of(lhs), self.of(rhs)), dtype)
             case _:
-                return None
+                return limits_of(expr.dtype)
 
 
 def simple_axis(index: Expr, axes: Collection[Axis]) -> tuple[Axis | None, bool]:

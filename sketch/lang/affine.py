@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from sketch.lang.dtypes import integer_limits
+from sketch.lang.dtypes import BOOL, integer_limits, is_integer
 
 V = TypeVar("V")
 Interval = tuple[int, int]
 
-# Larger than any index, small enough that sums with indices stay in 64 bits.
-UNBOUNDED: Final = 2**40
-_FAR: Final = 2**38
+# Larger than any form, small enough that sums with forms stay in 64 bits.
+UNBOUNDED: Final = 2**62
+_FAR: Final = 2**60
 
 
 def add_terms(
@@ -59,12 +59,17 @@ def fits(values: Interval, dtype: str) -> bool:
     return max(low, -_FAR) <= values[0] and values[1] <= min(high, _FAR)
 
 
-def wrapped(values: Interval | None, dtype: str) -> Interval | None:
-    """Bounds of a register of an integer type: all that it holds where a value may wrap around."""
-    if values is None:
-        return None
+def wrapped(values: Interval | None, dtype: str) -> Interval:
+    """Bounds of a register of an integer type: all that it holds where a value may wrap around, or
+    nothing is known of it.
+    """
     low, high = limits = integer_limits(dtype)
-    return values if low <= values[0] and values[1] <= high else limits
+    return values if values is not None and low <= values[0] and values[1] <= high else limits
+
+
+def limits_of(dtype: str) -> Interval | None:
+    """What integers and truth values of a type may be; None of floats."""
+    return (0, 1) if dtype == BOOL else integer_limits(dtype) if is_integer(dtype) else None
 
 
 def hull(lhs: Interval | None, rhs: Interval | None) -> Interval | None:
@@ -78,9 +83,8 @@ def combine_intervals(op: str, lhs: Interval | None, rhs: Interval | None) -> In
     """Bounds of ``lhs op rhs`` for operands within these bounds; None if unknown."""
     if rhs is None:
         return None
-    if op == "mod" and rhs[0] == rhs[1] and rhs[0] > 0:
-        fits = lhs is not None and lhs[0] >= 0 and lhs[1] < rhs[0]
-        return lhs if fits else (0, rhs[0] - 1)
+    if rhs[0] == rhs[1] and op in _OF_CONSTANTS:
+        return _with_constant(op, lhs, rhs[0])
     if lhs is None:
         return None
     match op:
@@ -95,7 +99,19 @@ def combine_intervals(op: str, lhs: Interval | None, rhs: Interval | None) -> In
         case "mul":
             corners = [a * b for a in lhs for b in rhs]
             return min(corners), max(corners)
-        case "floordiv" if rhs[0] == rhs[1] and rhs[0] > 0:
-            return lhs[0] // rhs[0], lhs[1] // rhs[0]
         case _:
             return None
+
+
+_OF_CONSTANTS: Final = ("mod", "floordiv", "bit_and")
+
+
+def _with_constant(op: str, lhs: Interval | None, value: int) -> Interval | None:
+    if op == "bit_and" and value >= 0:
+        return 0, value
+    if op == "mod" and value > 0:
+        within = lhs is not None and lhs[0] >= 0 and lhs[1] < value
+        return lhs if within else (0, value - 1)
+    if op == "floordiv" and value > 0 and lhs is not None:
+        return lhs[0] // value, lhs[1] // value
+    return None

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sketch.analysis.access import affine_index, index_interval
-from sketch.lang.affine import UNBOUNDED
+from sketch.lang.affine import UNBOUNDED, Interval
 from sketch.lang.conditions import conjuncts
-from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary
+from sketch.lang.dtypes import INDEX_DTYPES
+from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary, cast
 from sketch.lang.rewrite import rewrite
 from sketch.lower.buffers import Buffers
 from sketch.lower.placement import PlacedStage, Placement, index_affine
@@ -64,16 +65,22 @@ def _converter(
         form = index_affine(expr, stage)
         if form is not None:
             return form
-        # What is not proved to stay inside the tensor is kept there.
-        low, high = index_interval(expr) or (-UNBOUNDED, UNBOUNDED)
-        value = rewrite(expr, leaf)
-        if low < 0:
-            value, low = binary("max", value, 0), 0
-        if high >= extent:
-            value, high = binary("min", value, extent - 1), extent - 1
-        return Quasi(value, low, high)
+        bounds = index_interval(expr) or (-UNBOUNDED, UNBOUNDED)
+        return _kept_inside(rewrite(expr, leaf), bounds, extent)
 
     return lambda expr: rewrite(expr, leaf)
+
+
+def _kept_inside(value: Expr, bounds: Interval, extent: int) -> Quasi:
+    """What is not proved to stay inside the tensor is kept there."""
+    low, high = bounds
+    if (low < 0 or high >= extent) and value.dtype not in INDEX_DTYPES:
+        value = cast(value, "int64")  # the last index may be too large for its type
+    if low < 0:
+        value, low = binary("max", value, 0), 0
+    if high >= extent:
+        value, high = binary("min", value, extent - 1), extent - 1
+    return Quasi(value, low, high)
 
 
 def _guards(source: Expr, reduce: Reduce, stage: PlacedStage) -> tuple[Expr, tuple[Predicate, ...]]:

@@ -8,12 +8,16 @@ copies and attached regions also run beyond it; there only these intervals hold.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
-from sketch.lang.affine import UNBOUNDED, Interval, combine_intervals, fits, hull, wrapped
-from sketch.lang.dtypes import integer_limits, is_float, is_integer
+from sketch.lang.affine import UNBOUNDED, Interval, combine_intervals, hull, limits_of, wrapped
+from sketch.lang.dtypes import is_float, is_integer
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary
 from sketch.lang.operator_names import COMPARISON
-from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, LoopVar, Predicate
+from sketch.nest.loopnest import Affine, AffineValue, LoopVar, Predicate
+
+# Coefficients: sums of such terms stay below 2^60.
+_LARGEST: Final = 2**28
 
 
 def affine_of(expr: Expr) -> Affine | None:
@@ -47,9 +51,9 @@ def _form_of(expr: Expr, form_of: Callable[[Expr], Affine | None]) -> Affine | N
 
 
 def _small(form: Affine) -> Affine | None:
-    """A form that stays within 64 bits, as loops have less than 2^31 turns; None for others."""
+    """A form that is told from ``UNBOUNDED``, as loops have less than 2^31 turns; else None."""
     numbers = (form.const, *(coefficient for _, coefficient in form.terms))
-    return form if fits((min(numbers), max(numbers)), "int32") else None
+    return form if max(map(abs, numbers)) <= _LARGEST else None
 
 
 def predicates_of(condition: Expr) -> list[Predicate] | None:
@@ -106,16 +110,14 @@ def interval_visitor(
 
 def _bounds_of(expr: Expr, visit: Callable[[Expr], Interval | None]) -> Interval | None:
     match expr:
-        case BufferLoad() if is_integer(expr.dtype):
-            return integer_limits(expr.dtype)
-        case Cast(operand, dtype) if is_integer(dtype) and is_integer(operand.dtype):
+        case Cast(operand, dtype) if is_integer(dtype):
             return wrapped(visit(operand), dtype)
         case Unary("neg", operand, dtype) if is_integer(dtype):
             inner = visit(operand)
-            return None if inner is None else wrapped((-inner[1], -inner[0]), dtype)
+            return wrapped(None if inner is None else (-inner[1], -inner[0]), dtype)
         case Select(_, then, otherwise):
             return hull(visit(then), visit(otherwise))
         case Binary(op, lhs, rhs, dtype) if is_integer(dtype):
             return wrapped(combine_intervals(op, visit(lhs), visit(rhs)), dtype)
         case _:
-            return None
+            return limits_of(expr.dtype)

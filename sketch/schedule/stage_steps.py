@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from sketch.analysis.access import affine_index, index_interval
 from sketch.analysis.expr_size import inlined_size, is_allowed
 from sketch.errors import ScheduleError
-from sketch.lang.expr import Axis, Expr, Load, Reduce, select
+from sketch.lang.affine import UNBOUNDED
+from sketch.lang.expr import Axis, Expr, Load, Reduce, binary, cast, select
 from sketch.lang.rewrite import reused, rewrite, substitute_axes
 from sketch.lang.tensor import Compute, Operation, Tensor
 from sketch.nest.loopnest import Scope
@@ -108,12 +110,23 @@ def inline(program: Program, step: Inline) -> Program:
             return None
         key = (load.tensor.output, *map(id, load.indices))
         if key not in made:
-            mapping = dict(zip(op.axes, load.indices, strict=True))
+            mapping = {a: _inside(i, a) for a, i in zip(op.axes, load.indices, strict=True)}
             # the load keeps the indices alive, so that their identities stay theirs
             made[key] = load, substitute_axes(op.bodies[load.tensor.output], mapping)
         return made[key][1]
 
     return replace(program, stages=_relink(_in_place_of(program, origin, ()), op, edit=edit))
+
+
+def _inside(index: Expr, axis: Axis) -> Expr:
+    """Where a stage is read: what is not proved to be one of its places is kept there."""
+    if affine_index(index) is not None:  # a select guards it, where it leaves the stage
+        return index
+    low, high = index_interval(index) or (-UNBOUNDED, UNBOUNDED)
+    if low >= 0 and high < axis.extent:
+        return index
+    wide = cast(index, "int64")
+    return binary("min", binary("max", wide, 0), axis.extent - 1)
 
 
 def fresh_axes(op: Compute) -> tuple[Axis, ...]:

@@ -21,7 +21,7 @@ from typing import Final
 
 from sketch.analysis.access import AffineForm
 from sketch.analysis.store_places import Coordinate
-from sketch.dag.dag import ComputeDAG
+from sketch.dag.dag import ComputeDAG, collect, repeated_names
 from sketch.lang import reducers
 from sketch.lang.expr import Axis, Const, Expr
 from sketch.lang.prepared import CombinedParts
@@ -97,9 +97,11 @@ def strassen(dag: ComputeDAG) -> ComputeDAG | None:
     if not alone or not all(is_element_wise(stage, op, after) for stage in changed):
         return None
     part = _results(match)
-    if output.op is op:
-        return ComputeDAG([part])
-    return ComputeDAG(list(apply_to_parts([part], Tensor(op), output, output.op.name)))
+    outputs = [part]
+    if output.op is not op:
+        outputs = list(apply_to_parts([part], Tensor(op), output, output.op.name))
+    # the user's own names may be those of its stages
+    return None if repeated_names(*collect(tuple(outputs))) else ComputeDAG(outputs)
 
 
 def _product(op: Compute) -> _Product | None:

@@ -238,6 +238,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/dag/dag.py": {"MOST_STAGES": "size of a program that we accept"},
     "sketch/dag/printer.py": {"_SYMBOLS": "precedence of operators"},
     "sketch/errors.py": {"_QUOTED": "length of a message"},
+    "sketch/nest/intervals.py": {"_LARGEST": "stands for no bound"},
     "sketch/lang/affine.py": dict.fromkeys(("UNBOUNDED", "_FAR"), "stands for no bound"),
     "sketch/lower/buffers.py": {
         "_PIECE_BYTES": "PTX: the widest access of a thread",

@@ -101,9 +101,18 @@ def test_the_difference_of_equal_squares_is_zero() -> None:
     """Both products are rounded: NumPy and the rivals have no NaN here, either."""
     extent = 1000
     a, b = asd.placeholder((extent,), name="a"), asd.placeholder((extent,), name="b")
-    y = asd.compute((extent,), lambda i: asd.sqrt(a[i] * a[i] - b[i] * b[i]), name="y")
+    stages = [
+        asd.compute((extent,), lambda i: asd.sqrt(a[i] * a[i] - b[i] * b[i]), name="y"),
+        asd.compute((extent,), lambda i: asd.sqrt(a[i] * a[i] + -(b[i] * b[i])), name="y"),
+        asd.compute(
+            (extent,),
+            lambda i: asd.sqrt((a[i] + b[i]) * (a[i] + b[i]) - 4.0 * (a[i] * b[i])),
+            name="y",
+        ),
+    ]
     given = np.random.default_rng(0).standard_normal(extent).astype(np.float32)
     for target in instruction_sets():
-        module = asd.Task(asd.ComputeDAG([y]), target).module()
-        found = np.asarray(module.run({"a": given, "b": given.copy()})["y"])
-        np.testing.assert_array_equal(found, np.zeros(extent))
+        for number, y in enumerate(stages):
+            module = asd.Task(asd.ComputeDAG([y]), target).module()
+            found = np.asarray(module.run({"a": given, "b": given.copy()})["y"])
+            np.testing.assert_array_equal(found, np.zeros(extent), err_msg=str(number))

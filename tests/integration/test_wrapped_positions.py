@@ -11,7 +11,7 @@ import autosched as asd
 from codegen.cuda.build import emit
 from codegen.host import host_target
 from sketch.analysis.access import affine_index, index_interval
-from sketch.lang.expr import Expr
+from sketch.lang.expr import Expr, as_expr
 from tests.support.cuda_programs import GPU, feasible_nests
 
 EXTENT = 64
@@ -140,3 +140,71 @@ def test_comparisons_in_cuda_do_not_overflow(inside: bool) -> None:
     dag = asd.ComputeDAG([total if inside else elementwise])
     for nest in feasible_nests(dag, 2, np.random.default_rng(0)):
         assert "typedef long long index_t" in emit(nest, GPU).text
+
+
+def test_a_form_beyond_2_to_the_40() -> None:
+    """The end of a predicate stands for none only beyond all forms."""
+    x, k = asd.placeholder((1000,), name="x"), asd.reduce_axis(1000, "k")
+    guarded = asd.compute(
+        (1,), lambda _: asd.sum(asd.select(k * 2_000_000_000 >= 5, x[k], 0.0), axis=k), name="y"
+    )
+    module = asd.Task(asd.ComputeDAG([guarded]), host_target(1)).module()
+    assert float(module.run({"x": np.ones(1000, np.float32)})["y"][0]) == 999
+
+
+def test_lanes_of_a_wrapped_index() -> None:
+    place = np.arange(EXTENT) * np.array(GOLDEN["int64"])
+    found = run(
+        lambda x: asd.compute((EXTENT,), lambda i: x[product(i, "int64") % EXTENT] * 1.0, name="y")
+    )
+    np.testing.assert_array_equal(found, X[place % EXTENT])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_the_least_literal_negated(dtype: str) -> None:
+    least = -(2 ** (31 if dtype == "int32" else 63))
+    found = run(
+        lambda x: asd.compute(
+            (EXTENT,),
+            lambda i: asd.select(-as_expr(least, dtype) < 0, x[i], -x[i]),
+            name="y",
+        )
+    )
+    np.testing.assert_array_equal(found, X)
+
+
+@pytest.mark.parametrize("kind", ["shift", "mask", "float"])
+def test_clamped_data_are_indices(kind: str) -> None:
+    table = asd.placeholder((16,), name="table")
+    q = asd.placeholder((EXTENT,), "float32" if kind == "float" else "uint8", name="q")
+    places = {
+        "shift": lambda i: asd.maximum(asd.minimum(q[i] >> 4, 15), 0),
+        "mask": lambda i: q[i] & 15,
+        "float": lambda i: asd.maximum(asd.minimum(asd.cast(q[i], "int32"), 15), 0),
+    }
+    dag = asd.ComputeDAG([asd.compute((EXTENT,), lambda i: table[places[kind](i)], name="y")])
+    given = np.arange(EXTENT).astype(q.dtype) * 4
+    values = np.arange(16, dtype=np.float32)
+    found = asd.Task(dag, host_target(1)).module().run({"table": values, "q": given})["y"]
+    bytes_ = given.astype(np.int64)
+    expected = {"shift": bytes_ >> 4, "mask": bytes_ & 15, "float": np.minimum(bytes_, 15)}[kind]
+    np.testing.assert_array_equal(found, values[expected])
+
+
+def test_an_index_of_a_narrow_type() -> None:
+    x = asd.placeholder((1000,), name="x")
+    y = asd.compute((EXTENT,), lambda i: x[asd.bitwise_xor(asd.cast(i, "uint8"), 3)], name="y")
+    values = np.arange(1000, dtype=np.float32)
+    found = asd.Task(asd.ComputeDAG([y]), host_target(1)).module().run({"x": values})["y"]
+    np.testing.assert_array_equal(found, np.arange(EXTENT) ^ 3)
+
+
+def test_a_stage_that_is_computed_where_it_is_read_ends_where_it_ends() -> None:
+    """``b[j * j]`` is kept inside of ``b``, wherever that is computed."""
+    a = asd.placeholder((50,), name="a")
+    b = asd.compute((50,), lambda i: a[i] + asd.cast(i, "float32"), name="b")
+    y = asd.compute((16,), lambda j: b[j * j], name="y")
+    values = np.linspace(0, 1, 50, dtype=np.float32)
+    found = asd.Task(asd.ComputeDAG([y]), host_target(1)).module().run({"a": values})["y"]
+    place = np.minimum(np.arange(16) ** 2, 49)
+    np.testing.assert_allclose(found, values[place] + place, rtol=1e-6)

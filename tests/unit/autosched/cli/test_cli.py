@@ -233,6 +233,7 @@ def test_tune_sets_any_field_of_the_options(
     line += " --set search.population=64 --set measure.cache_state=dram_cold"
     line += " --set measure.builders=none --set measure.run_timeout_s=2"
     line += " --set search.bandit.optimism=0 --set search.gbdt.trees=7 --set scheduler.alpha=0.5"
+    line += " --set search.learner.draft=False"
     assert main(line.split()) == 0
     (job,) = jobs
     assert job.options.search.bandit == BanditOptions(optimism=0.0)
@@ -240,6 +241,7 @@ def test_tune_sets_any_field_of_the_options(
     assert job.cost_model is None  # the usual one, of these options
     assert job.options.search.gbdt == GbdtOptions(trees=7)
     assert (job.options.leaders, job.options.improvement) == (2, 0.01)
+    assert job.options.search.learner.draft is False
     assert (job.options.search.policy, job.options.search.population) == ("random", 64)
     assert job.measure == MeasureOptions(cache_state="dram_cold", run_timeout_s=2.0)
     for wrong, message in (
@@ -252,6 +254,7 @@ def test_tune_sets_any_field_of_the_options(
         ("search.gbdt=3", "no option 'search.gbdt'"),
         ("measure.cache_state=cool", "cache state 'cool'"),
         ("trials=4", "no option 'trials'"),
+        ("search.learner.draft=maybe", "search.learner.draft is 'maybe'"),
     ):
         assert main(["tune", "mlp", "--set", wrong]) == 1
         assert message in capsys.readouterr().err

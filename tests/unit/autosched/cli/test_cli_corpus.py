@@ -44,6 +44,8 @@ def test_a_corpus_is_collected_learned_and_judged(
     assert main([*tune, "--cost-model", str(output), "--log", str(tmp_path / "gmm.jsonl")]) == 0
     code, out, err = run(capsys, "train", path, "-o", output, "--without", "mlp")
     assert code == 1 and "too few" in err
+    code, out, err = run(capsys, "train", path, "-o", output, "--without", "mpl")
+    assert code == 1 and "no program of the corpus is of 'mpl'" in err and "mlp" in err
     code, out, _ = run(capsys, "eval", path, "--cost-model", "draft", "--json", rows)
     assert code == 0 and "top-1" in out and "rank" in out
     assert [row["split"] for row in json.loads(rows.read_text())["rows"]] == ["by-task"]

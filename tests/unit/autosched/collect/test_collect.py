@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -150,3 +151,23 @@ def test_the_more_hopeful_judge_decides() -> None:
     gain = np.log(alone / hopeful)
     better = np.log(alone / draft)
     assert np.corrcoef(gain[gain > 1e-6], better[gain > 1e-6])[0, 1] > 0.99
+
+
+def test_two_collectors_keep_the_programs_of_each_other(tmp_path: Path) -> None:
+    """Both had read the file before one of them wrote."""
+    path, options = tmp_path / "corpus.npz", CollectOptions(3600, programs=8)
+    collectors = [Collector(path, SimulatedRunner(), SMALL, options) for _ in range(2)]
+    for collector, sourced in zip(collectors, tasks(), strict=True):
+        collector.collect([sourced])
+    found = Corpus.load(path)
+    assert len(found.measured_tasks) == 2
+    assert len(found) == sum(collector._measured for collector in collectors)
+
+
+def test_a_calibrated_machine_is_the_same_machine(tmp_path: Path) -> None:
+    path, options = tmp_path / "corpus.npz", CollectOptions(3600, programs=8)
+    first = Collector(path, SimulatedRunner(), SMALL, options).collect(tasks())
+    rates = replace(SMALL.rates, hertz=1.5 * SMALL.rates.hertz)
+    calibrated = replace(SMALL, rates=rates)
+    again = Collector(path, SimulatedRunner(), calibrated, options).collect(tasks())
+    assert len(again) == len(first) > 0

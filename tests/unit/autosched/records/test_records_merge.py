@@ -5,6 +5,7 @@ import pytest
 
 from autosched.cli.app import main
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
+from autosched.records import merge as merging
 from autosched.records.best import comparable
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog
@@ -13,6 +14,7 @@ from autosched.records.reading import RecordSet
 from autosched.records.record import Record
 from autosched.records.rows import COLUMNS, row_of, write_csv
 from autosched.records.stats import stats
+from autosched.records.store import open_store
 from sketch.target.target import Target
 
 HERE = Target("cpu", "generic", threads=2)
@@ -170,3 +172,29 @@ def test_pruning_to_no_file_leaves_the_log(tmp_path, capsys):
     log.append(LOG)
     assert main(["records", "prune", str(log.path), "-o", ""]) == 1
     assert log.read().records == LOG
+
+
+@pytest.mark.parametrize("kind", ["database", "file"])
+def test_what_is_added_while_logs_are_merged_stays(kind, tmp_path, monkeypatch):
+    out = f"sqlite:///{tmp_path}/out.db" if kind == "database" else tmp_path / "out.jsonl"
+    if kind == "database":
+        pytest.importorskip("sqlalchemy")
+    open_store(out).append([record(1)])
+    RecordLog(tmp_path / "log.jsonl").append([record(2)])
+    read = merging.read_all
+
+    def slowly(logs):
+        found = read(logs)
+        open_store(out).append([record(3)])
+        return found
+
+    monkeypatch.setattr(merging, "read_all", slowly)
+    merge([out, tmp_path / "log.jsonl"], out)
+    assert sorted(r.decisions["i"] for r in open_store(out).read().records) == [1, 2, 3]
+
+
+def test_statistics_are_of_the_cache_state_that_most_were_timed_in():
+    times = [(1, 1.0, "warm"), (2, 2.0, "warm"), (1, 9.0, "dram_cold")]
+    log = [record(tile, result=Timing((s,), state)) for tile, s, state in times]
+    (found,) = stats([*log[:2], replace(log[2], phase="final", time=3.0)])
+    assert found.best_s == 1.0 and found.trials == 2

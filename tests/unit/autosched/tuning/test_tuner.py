@@ -104,7 +104,9 @@ def test_what_a_run_measured_is_not_replayed(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_leaders_are_measured_against_each_other_at_the_end() -> None:
     runner = FakeRunner()
-    result = tune(runner, options=replace(OPTIONS, leaders=3, doubt=math.inf, slowdown=math.inf))
+    result = tune(
+        runner, options=replace(OPTIONS, leaders=3, contenders=0, doubt=math.inf, slowdown=math.inf)
+    )
     assert [count for _, count in runner.remeasured] == [3, 3, 3]
     finals = [record for record in result.records if record.phase == "final"]
     assert len(finals) == 9 and result.records[-9:] == tuple(finals)

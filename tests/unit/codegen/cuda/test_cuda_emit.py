@@ -112,7 +112,7 @@ def test_differences_of_products_are_rounded(dtype: str, call: str) -> None:
     """The compiler would round one product and not the other."""
     a, b = placeholder((64,), dtype, name="a"), placeholder((64,), dtype, name="b")
     products = compute((64,), lambda i: a[i] * a[i] - b[i] * b[i], name="y")
-    scaled = compute((64,), lambda i: a[i] * 2.0 - b[i] * b[i], name="y")
+    scaled = compute((64,), lambda i: a[i] * 2.0 - b[i] * 3.0, name="y")
     rng = np.random.default_rng(0)
     texts = [
         emit(next(feasible_nests(ComputeDAG([root]), 1, rng)), GPU).text
