@@ -10,6 +10,7 @@ A model whose input shapes are open is compiled when it is run, for the shapes i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any, Final, Never
 
 import numpy as np
@@ -23,6 +24,7 @@ from autosched.graph.errors import ModelImportError, OpenShapesError, Unsupporte
 from autosched.host.evaluator import HostError
 from autosched.network_source import from_onnx
 from autosched.onnx.importer.piece import value_info
+from autosched.runtime.errors import InputError
 from autosched.runtime.module import Module
 
 Inputs = Sequence[Any] | Mapping[str, Any]
@@ -35,6 +37,8 @@ class AutoschedBackendRep(BackendRep):
     def __init__(self, model: onnx.ModelProto, module: Module | None, threads: int | None) -> None:
         """``module``: the compiled model, None while its shapes are open."""
         self._model, self._module, self._threads = model, module, threads
+        self._modules: dict[tuple[tuple[str, Any], ...], Module] = {}
+        self._lock = Lock()
         initialized = {tensor.name for tensor in model.graph.initializer}
         self._names = [i.name for i in model.graph.input if i.name not in initialized]
 
@@ -54,11 +58,9 @@ class AutoschedBackendRep(BackendRep):
             BackendIsNotSupposedToImplementIt: what the model needs for these shapes is missing.
         """
         arrays = _named(self._names, inputs)
-        if self._module is None or self._shapes_differ(arrays):
-            shapes = {name: array.shape for name, array in arrays.items()}
-            self._module = _compiled(self._model, self._threads, shapes)
+        module = self._module_for(arrays)
         try:
-            values = self._module.run(arrays)
+            values = module.run(arrays)
         except HostError as error:
             if isinstance(error.__cause__, ImportError):
                 _not_supported(str(error), error)
@@ -66,9 +68,20 @@ class AutoschedBackendRep(BackendRep):
         names = [info.name for info in self._model.graph.output]
         return namedtupledict("Outputs", names)(*(values[name] for name in names))
 
-    def _shapes_differ(self, arrays: Mapping[str, NDArray[Any]]) -> bool:
-        assert self._module is not None
-        return any(s.shape != arrays[s.name].shape for s in self._module.inputs if s.name in arrays)
+    def _module_for(self, arrays: Mapping[str, NDArray[Any]]) -> Module:
+        """Compiled for the shapes of these arrays, once; threads may ask for several at a time."""
+        module = self._module
+        if module is not None and all(
+            spec.shape == arrays[spec.name].shape for spec in module.inputs if spec.name in arrays
+        ):
+            return module
+        shapes = {name: array.shape for name, array in arrays.items()}
+        key = tuple(sorted(shapes.items()))
+        with self._lock:
+            if key not in self._modules:
+                self._modules[key] = _compiled(self._model, self._threads, shapes)
+            self._module = self._modules[key]
+            return self._modules[key]
 
 
 class AutoschedBackend(Backend):
@@ -150,6 +163,10 @@ class AutoschedBackend(Backend):
 
 
 def _named(names: Sequence[str], inputs: Inputs) -> dict[str, NDArray[Any]]:
+    if not isinstance(inputs, Mapping) and len(inputs) != len(names):
+        raise InputError(
+            f"{len(inputs)} inputs for the {len(names)} of the model", hint=", ".join(names)
+        )
     given = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
     return {name: np.asarray(value) for name, value in given.items()}
 

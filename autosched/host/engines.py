@@ -45,6 +45,7 @@ _EXACT: Final = frozenset(
 )
 # Of these, only while no element is NaN, which it passes over or puts anywhere.
 _ORDERING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Unique"))
+_STRING: Final = 8  # onnx's number of that element type
 _SILENT: Final = 4  # onnxruntime's severity "fatal": errors are raised, not printed as well
 
 
@@ -137,6 +138,12 @@ def _has_nan(array: NDArray[Any]) -> bool:
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
+def _makes_texts(node: Any) -> bool:
+    """Whether numbers become strings, which onnxruntime writes with eight digits."""
+    wanted = (a.i for a in node.attribute if a.name == "to")
+    return node.op_type == "Cast" and _STRING in wanted
+
+
 def fastest_engine(payload: bytes) -> HostEngine:
     """A session of onnxruntime where it is installed and computes what onnx defines, else onnx's
     reference.
@@ -152,7 +159,11 @@ def fastest_engine(payload: bytes) -> HostEngine:
     nodes = list(walk(onnx.load_from_string(payload).graph.node))
     if not all(node.op_type in _EXACT and not node.domain for node in nodes):
         return ReferenceEngine(payload)
+    if any(map(_makes_texts, nodes)):
+        return ReferenceEngine(payload)
     ordering = any(node.op_type in _ORDERING for node in nodes)
+    if ordering and len(nodes) > 1:  # one of the others may make a NaN
+        return ReferenceEngine(payload)
     try:
         return OrderingEngine(payload) if ordering else OnnxruntimeEngine(payload)
     except Exception:  # not installed, too old, or an operator or type that it does not have

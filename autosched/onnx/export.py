@@ -6,7 +6,7 @@ Used to run a network of the zoo in other runtimes, to compare results and speed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,11 +28,18 @@ from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 from autosched.onnx.export_layer_norm import LayerNorm, layer_norms
 from autosched.onnx.importer.elementwise import BINARY_OPERATORS, UNARY_OPERATORS
+from sketch.lang.dtypes import integer_limits, is_integer
 
 _OPSET: Final = 17
 _IR_VERSION: Final = 8
-_UNARY_NAMES: Final = {function: name for name, function in UNARY_OPERATORS.items()}
-_BINARY_NAMES: Final = {function: name for name, function in BINARY_OPERATORS.items()}
+_UNARY_NAMES: Final[Mapping[str, str]] = {
+    function: name for name, function in UNARY_OPERATORS.items()
+}
+_BINARY_NAMES: Final[Mapping[str, str]] = {
+    "pow": "Pow",
+    **{function: name for name, function in BINARY_OPERATORS.items()},
+}
+_BOUNDS: Final = ("low", "high", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
         if node.output in norms:
             nodes.append(_layer_norm(node, norms[node.output], public))
             continue
-        form = _form(node)
+        form = _form(node, graph.types[node.inputs[0]].dtype)
         names = [f"{node.name}.{role}" for role, _ in form.constants]
         initializers += [
             numpy_helper.from_array(np.array(array), name)
@@ -116,7 +123,8 @@ def _value_info(value: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(value.name, element, value.shape)
 
 
-def _form(node: Node) -> _OnnxNode:
+def _form(node: Node, dtype: str) -> _OnnxNode:
+    """The ONNX node; ``dtype``: of its first operand."""
     convert = _FORMS.get(type(node.op))
     if convert is None or getattr(node.op, "layout", "NCHW") != "NCHW":
         raise GraphError(
@@ -124,7 +132,25 @@ def _form(node: Node) -> _OnnxNode:
             node.where,
             "export the network as it was built, before passes change its layout",
         )
-    return convert(node.op)
+    if isinstance(node.op, Clip) and is_integer(dtype):
+        raise GraphError(f"{node.op} of {dtype} gives floats, which has no ONNX form", node.where)
+    form = convert(node.op)
+    constants = [(role, _bound(a, dtype) if role in _BOUNDS else a) for role, a in form.constants]
+    return replace(form, constants=tuple(constants))
+
+
+def _bound(number: Array, dtype: str) -> Array:
+    """A number of the type of what it bounds or pads; the largest one instead of infinity."""
+    if not is_integer(dtype):
+        return np.array(number, dtype)
+    low, high = integer_limits(dtype)
+    return np.array(int(np.clip(number.astype(np.float64), low, high)), dtype)
+
+
+def _named(names: Mapping[str, str], function: str) -> _OnnxNode:
+    if function not in names:
+        raise GraphError(f"{function} has no ONNX form of one operator")
+    return _OnnxNode(names[function])
 
 
 def _conv(op: Conv) -> _OnnxNode:
@@ -164,7 +190,13 @@ def _pool(op: Pool) -> _OnnxNode:
 def _unary(op: UnaryOp) -> _OnnxNode:
     if op.function == "rsqrt":
         raise GraphError("rsqrt has no ONNX form", hint="write it as 1 / sqrt")
-    return _OnnxNode(_UNARY_NAMES[op.function])
+    return _named(_UNARY_NAMES, op.function)
+
+
+def _binary(op: BinaryOp) -> _OnnxNode:
+    if op.function == "trunc_mod":
+        return _OnnxNode("Mod", {"fmod": 1})
+    return _named(_BINARY_NAMES, op.function)
 
 
 def _clip(op: Clip) -> _OnnxNode:
@@ -177,7 +209,8 @@ def _reduce(op: ReduceOp) -> _OnnxNode:
     keep = {"keepdims": int(op.keepdims)}
     if op.function == "sum":  # the only one whose axes are an input in opset 17
         return _OnnxNode("ReduceSum", keep, (("axes", np.array(op.axes, np.int64)),))
-    return _OnnxNode(f"Reduce{op.function.capitalize()}", {**keep, "axes": op.axes})
+    name = "".join(part.capitalize() for part in op.function.split("_"))
+    return _OnnxNode(f"Reduce{name}", {**keep, "axes": op.axes})
 
 
 def _pad(op: Pad) -> _OnnxNode:
@@ -191,7 +224,7 @@ def _reshape(op: Reshape) -> _OnnxNode:
 
 _FORMS: Final[Mapping[type[Op], Callable[[Any], _OnnxNode]]] = {
     BatchNorm: lambda op: _OnnxNode("BatchNormalization", {"epsilon": op.epsilon}),
-    BinaryOp: lambda op: _OnnxNode(_BINARY_NAMES[op.function]),
+    BinaryOp: _binary,
     Clip: _clip,
     Concat: lambda op: _OnnxNode("Concat", {"axis": op.axis}),
     Conv: _conv,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -114,6 +115,16 @@ def _fits(value: bool | int | float, kind: np.dtype[Any]) -> bool:
     if isinstance(value, bool) or kind.kind == "b":
         return isinstance(value, bool) and kind.kind == "b"
     if kind.kind not in "iu":
-        return True
+        return not isinstance(value, int | float) or _is_finite_as(value, kind)
     limits = np.iinfo(kind)
     return isinstance(value, int) and limits.min <= value <= limits.max
+
+
+def _is_finite_as(value: int | float, kind: np.dtype[Any]) -> bool:
+    """Whether a finite number stays one."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return False
+    with np.errstate(over="ignore"):
+        return not math.isfinite(number) or bool(np.isfinite(np.asarray(number).astype(kind)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("autosched.torch")
 _Compiled = tuple["Module", BackgroundTuning | None]
+# A constant that was written so often, each time so soon after something was compiled, is none.
+_OFTEN: Final = 2
+_SOON: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ class CompiledGraph:
         self._sources = [first[id(value)] for value in self._outputs]
         self._known: dict[tuple[Any, ...], _Specialised] = {}
         self._full = False
+        self._calls = 0  # since something was compiled
+        self._written: Counter[int] = Counter()
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """The graph's results, as torch would compute them."""
@@ -105,6 +111,9 @@ class CompiledGraph:
             self._say_full()
             return self._with_torch(args)
         versions = tuple(map(version_of, constant))
+        if known is not None and self._is_often_written(known.versions, versions):
+            return self(*args)
+        self._calls += 1
         if known is None or known.versions != versions:
             # Weights that change while the process runs are of no use to others.
             known = self._known[key] = self._specialise(args, versions, keep=known is None)
@@ -116,6 +125,21 @@ class CompiledGraph:
             self._swap(key, tuned, args)
         placed = laid_out(results, known.layouts)
         return tuple(placed[source] for source in self._sources)
+
+    def _is_often_written(self, before: Sequence[Any], now: Sequence[Any]) -> bool:
+        """Whether constants turn out to be none, such as the buffers that a model itself writes:
+        compiling takes seconds.  From now on they are inputs.
+        """
+        pairs = zip(sorted(self._static), before, now, strict=True)
+        changed = [position for position, old, new in pairs if old != new]
+        if self._calls < _SOON:
+            self._written.update(changed)
+        often = {position for position in changed if self._written[position] >= _OFTEN}
+        if often:
+            LOG.info("%s writes %d of its constants: they are inputs now", self._name, len(often))
+            self._static -= often
+            self._known.clear()
+        return bool(often)
 
     def _say_full(self) -> None:
         """Once: each set of shapes takes seconds, and memory for its own copy of the constants."""
@@ -134,6 +158,7 @@ class CompiledGraph:
     def _specialise(
         self, args: Sequence[Any], versions: tuple[Any, ...], keep: bool
     ) -> _Specialised:
+        self._calls = 0
         if not self._computed:
             LOG.debug("%s computes no tensor: torch runs it", self._name)
             return _Specialised(None, versions)

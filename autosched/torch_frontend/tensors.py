@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.graph.errors import ModelImportError
+
 _SEEN_BYTES: Final = 32
 
 
@@ -39,8 +41,10 @@ def version_of(value: Any) -> Any:
     """
     if not hasattr(value, "_version"):
         return value
-    start, size = value.data_ptr(), min(value.nbytes, _SEEN_BYTES)
-    end = start + value.nbytes - size if value.is_contiguous() else start
+    steps = sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
+    covered = (1 + steps) * value.element_size() if value.numel() else 0
+    start, size = value.data_ptr(), min(covered, _SEEN_BYTES)
+    end = start + covered - size
     return start, value._version, string_at(start, size), string_at(end, size)
 
 
@@ -53,7 +57,11 @@ def digest_of(tensor: Any) -> str:
 
 
 def to_numpy(tensor: Any) -> NDArray[Any]:
-    """A tensor's elements, without a copy where it is contiguous."""
+    """A tensor's elements, without a copy where it is contiguous.
+
+    Raises:
+        ModelImportError: NumPy has no such type.
+    """
     import torch
 
     dense = tensor.detach().contiguous()
@@ -61,14 +69,24 @@ def to_numpy(tensor: Any) -> NDArray[Any]:
         import ml_dtypes
 
         return dense.view(torch.int16).numpy().view(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
-    return dense.numpy()  # type: ignore[no-any-return]
+    try:
+        return dense.numpy()  # type: ignore[no-any-return]
+    except TypeError as error:
+        raise ModelImportError(f"NumPy has no arrays of {dense.dtype}") from error
 
 
 def to_torch(array: NDArray[Any]) -> Any:
-    """A tensor of the array's own memory."""
+    """A tensor of the array's own memory.
+
+    Raises:
+        ModelImportError: torch does not take arrays of such a type.
+    """
     import torch
 
     if str(array.dtype) == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    tensor = torch.from_numpy(array)
+    try:
+        tensor = torch.from_numpy(array)
+    except TypeError as error:
+        raise ModelImportError(f"torch takes no arrays of {array.dtype}") from error
     return tensor if array.size else tensor.new_empty(array.shape)  # with strides other than 0

@@ -13,6 +13,7 @@ from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
 import autosched as asd
 from autosched.onnx_backend import AutoschedBackend, AutoschedBackendRep
+from sketch.errors import AutoschedError
 
 KERNELS = (
     "abs", "add_bcast", "averagepool_2d_default", "basic_conv_with_padding", "clip",
@@ -146,3 +147,17 @@ def test_open_shapes_are_those_of_the_inputs() -> None:
     for rows in (2, 5):
         x = np.repeat(X, rows, axis=0)
         np.testing.assert_array_equal(ready.run([x])[0], np.maximum(x, 0))
+
+
+def test_a_wrong_number_of_inputs_is_one_error() -> None:
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "abc"]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["c"])], "sum", infos[:2], infos[2:]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    representation = AutoschedBackend.prepare(model)
+    with pytest.raises(AutoschedError, match="1 inputs for the 2 of the model"):
+        representation.run([np.ones(3, np.float32)])
+    for count in (3, 4, 3):
+        ones = np.ones(count, np.float32)
+        assert representation.run([ones, ones])[0].tolist() == [2.0] * count

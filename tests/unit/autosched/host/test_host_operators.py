@@ -242,3 +242,52 @@ def test_modules_run_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> Non
     values = asd.compile(Network("mixed", _graph()), threads=1).run({"x": X})
     for name, expected in _expected().items():
         np.testing.assert_allclose(values[name], expected, rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bool", "int64"])
+def test_numbers_as_texts_are_those_of_the_standard(dtype: str) -> None:
+    """onnxruntime writes eight digits, and "1" for true."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING)],
+        "texts",
+        [helper.make_tensor_value_info("x", kind, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, [4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    x = np.array([1.0, 1 / 3, 0.0, 123456792.0]).astype(dtype)
+    network = asd.from_onnx(model)
+    found = asd.compile(network, effort="none").run({"x": x})["y"]
+    (expected,) = evaluate(network.graph, {"x": x}).values()
+    assert found.tolist() == expected.tolist() == x.astype(str).tolist()
+
+
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+def test_nan_that_is_made_inside_a_branch_is_the_extreme(operator: str) -> None:
+    def branch(name: str, nodes: list[onnx.NodeProto], result: str) -> onnx.GraphProto:
+        info = helper.make_tensor_value_info(result, TensorProto.INT64, [1])
+        return helper.make_graph(nodes, name, [], [info])
+
+    divided = [
+        helper.make_node("Div", ["x", "z"], ["q"]),
+        helper.make_node(operator, ["q"], ["a"], axis=0, keepdims=1),
+    ]
+    plain = [helper.make_node(operator, ["x"], ["b"], axis=0, keepdims=1)]
+    node = helper.make_node(
+        "If", ["c"], ["y"],
+        then_branch=branch("then", divided, "a"), else_branch=branch("else", plain, "b"),
+    )  # fmt: skip
+    inputs = [
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+        *(helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xz"),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.INT64, [1])]
+    graph = helper.make_graph([node], "extremes", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    feeds = {
+        "c": np.array(True),
+        "x": np.array([1, 0, 3, 2], np.float32),
+        "z": np.array([1, 0, 1, 1], np.float32),
+    }
+    module = asd.compile(asd.from_onnx(model), effort="none")
+    assert module.run(feeds)["y"].tolist() == [1]

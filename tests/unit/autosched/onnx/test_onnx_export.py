@@ -10,6 +10,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import GraphError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Value
+from autosched.graph.ops.base import Op
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import BinaryOp, Clip, LeakyRelu, UnaryOp
 from autosched.graph.ops.gather import Gather
@@ -126,3 +127,42 @@ def test_channels_last_has_no_onnx_form():
     graph = builder.finish({"y": builder.add(Conv(layout="NHWC"), (data, weight))})
     with pytest.raises(GraphError, match="no ONNX form"):
         to_onnx(graph)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "operator"),
+    [
+        (BinaryOp("pow"), "float32", "Pow"),
+        (BinaryOp("trunc_mod"), "float32", "Mod"),
+        (ReduceOp("log_sum_exp", (1,)), "float32", "ReduceLogSumExp"),
+        (ReduceOp("sum_square", (1,)), "float32", "ReduceSumSquare"),
+        (Clip(0.0, None), "float64", "Clip"),
+        (Pad((0, 1), (0, 1), 3.0), "int32", "Pad"),
+        (Pad((0, 1), (0, 1), 0.5), "float64", "Pad"),
+    ],
+)
+def test_other_types_and_operators(op: Op, dtype: str, operator: str) -> None:
+    from autosched.onnx.export import to_onnx
+
+    builder = GraphBuilder("one")
+    count = 2 if isinstance(op, BinaryOp) else 1
+    values = [builder.input(Value(f"x{n}", (3, 4), dtype)) for n in range(count)]
+    graph = builder.finish({"y": builder.add(op, values)})
+    model = to_onnx(graph)
+    assert [node.op_type for node in model.graph.node] == [operator]
+    rng = np.random.default_rng(0)
+    feeds = {value.name: (4 * rng.random((3, 4)) + 1).astype(dtype) for value in graph.inputs}
+    (found,) = reference_session(model.SerializeToString()).run(None, feeds)
+    (expected,) = evaluate(graph, feeds).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", [BinaryOp("ne"), BinaryOp("mod"), Clip(None, 6.0)])
+def test_what_has_no_form_of_one_operator_is_said(op: Op) -> None:
+    from autosched.onnx.export import to_onnx
+
+    builder = GraphBuilder("one")
+    count = 2 if isinstance(op, BinaryOp) else 1
+    values = [builder.input(Value(f"x{n}", (3, 4), "int32")) for n in range(count)]
+    with pytest.raises(GraphError, match="has no ONNX form"):
+        to_onnx(builder.finish({"y": builder.add(op, values)}))

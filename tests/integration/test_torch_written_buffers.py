@@ -1,0 +1,108 @@
+"""Models that write what they hold: buffers that change from call to call are no constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from autosched.torch_frontend.compiled_graph import CompiledGraph
+from autosched.torch_frontend.tensors import version_of
+from tests.support.lazily import lazily
+
+torch = pytest.importorskip("torch")
+torch_backend = lazily("autosched.torch_frontend.backend")
+CALLS = 8
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Grows with everything that is compiled."""
+    found: list[int] = []
+    specialise = CompiledGraph._specialise
+
+    def counted(self: CompiledGraph, *args: Any, **more: Any) -> Any:
+        found.append(1)
+        return specialise(self, *args, **more)
+
+    monkeypatch.setattr(CompiledGraph, "_specialise", counted)
+    torch._dynamo.reset()
+    yield found
+    torch._dynamo.reset()
+
+
+def compiled(module: Any) -> Any:
+    options = {"effort": "none", "cache": False}
+    return torch.compile(module, backend=torch_backend.backend, options=options)
+
+
+def test_a_cache_in_a_buffer_is_compiled_a_few_times(made: list[int]) -> None:
+    class Cached(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.project = torch.nn.Linear(8, 8)
+            self.register_buffer("keys", torch.zeros(16, 8))
+
+        def forward(self, x: Any, place: Any) -> Any:
+            self.keys.index_copy_(0, place, self.project(x))
+            return x @ self.keys.T
+
+    torch.manual_seed(0)
+    ours, theirs = Cached().eval(), Cached().eval()
+    theirs.load_state_dict(ours.state_dict())
+    fast = compiled(ours)
+    with torch.no_grad():
+        for number in range(CALLS):
+            x, place = torch.randn(1, 8), torch.tensor([number])
+            assert torch.allclose(fast(x, place), theirs(x, place), atol=1e-5)
+    assert torch.allclose(ours.keys, theirs.keys, atol=1e-5) and len(made) <= 4
+
+
+def test_weights_that_are_written_between_calls_become_inputs(made: list[int]) -> None:
+    layer, x = torch.nn.Linear(8, 8), torch.ones(2, 8)
+    fast = compiled(layer)
+    with torch.no_grad():
+        for _ in range(CALLS):
+            layer.weight.mul_(0.9)
+            assert torch.allclose(fast(x), x @ layer.weight.T + layer.bias, atol=1e-5)
+    assert len(made) <= 4
+
+
+def test_weights_that_change_once_are_still_constants(made: list[int]) -> None:
+    """As after an epoch of training: many calls follow."""
+    layer, x = torch.nn.Linear(8, 8), torch.ones(2, 8)
+    fast = compiled(layer)
+    with torch.no_grad():
+        for _ in range(4):
+            layer.weight.mul_(0.9)
+            for _ in range(20):
+                found = fast(x)
+            assert torch.allclose(found, x @ layer.weight.T + layer.bias, atol=1e-5)
+    assert len(made) == 4
+
+
+def test_types_without_arrays_stay_with_torch() -> None:
+    torch._dynamo.reset()
+    x = torch.randn(4, 8)
+    cases = [
+        (lambda t: (t * 2).to(torch.float8_e4m3fn), x),
+        (lambda t: t.to(torch.float32) * 2, x.to(torch.float8_e5m2)),
+    ]
+    for function, given in cases:
+        with torch.no_grad():
+            found, expected = compiled(function)(given), function(given)
+        assert found.dtype == expected.dtype
+        assert torch.equal(found.float(), expected.float())
+
+
+def test_the_version_of_a_view_looks_at_its_own_elements() -> None:
+    """Not at what lies beyond them."""
+    memory = torch.zeros(64)
+    view = memory[0].expand(64)
+    before = version_of(view)
+    memory.numpy()[1:] = 5.0
+    assert version_of(view) == before
+    memory.numpy()[0] = 1.0
+    assert version_of(view) != before
+    assert version_of(torch.zeros(0)) == version_of(torch.zeros(0))
