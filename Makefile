@@ -8,13 +8,13 @@
 # make campaign set up, then attack everything with random cases for MINUTES (docs/campaign.md)
 # make bench    set up with the rivals, then run the benchmarks and regenerate the README's table
 # Overridable: MODEL (a zoo name or an .onnx file), BUDGET, LOG, TARGET, PYTHON, VENV, ARGS, and
-# NETWORKS (those that `make bench` compares); of the campaign MINUTES, PART, SEED and JOBS.
+# NETWORKS (those that `make bench` compares, or all); of the campaign MINUTES, PART, SEED and JOBS.
 
 VENV   ?= .venv
 MODEL  ?= resnet-18
 BUDGET ?= 5m
 TARGET ?= cpu
-NETWORKS ?= resnet-18
+NETWORKS ?= all
 LOG    ?= out/$(basename $(notdir $(MODEL))).jsonl
 ARGS   ?=
 MINUTES ?= 60
@@ -95,6 +95,9 @@ campaign: $(DEV_STAMP)
 	@$(BIN)/python -m campaign --minutes $(MINUTES) --json out/campaign.json \
 		$(PART:%=--part %) $(SEED:%=--seed %) $(JOBS:%=--jobs %) $(ARGS)
 
+# Of the other networks the rows that are there stay.
+COMPARED = $(if $(filter all,$(NETWORKS)),--all,--networks $(NETWORKS) --keep)
+
 # bfloat16 needs a CPU that has it: on others that part says so, and the rest goes on.
 bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.ops --json benchmarks/results/ops.json
@@ -108,11 +111,11 @@ bench: $(RIVALS_STAMP)
 	@$(BIN)/python -m benchmarks.compile_time --json benchmarks/results/compile_time.json
 	@$(BIN)/python -m benchmarks.tuning_rate --json benchmarks/results/tuning_rate.json
 	@$(BIN)/python -m benchmarks.onnx_nodes --json benchmarks/results/onnx_nodes.json
-	@$(BIN)/python -m benchmarks.networks --networks $(NETWORKS) --budget 10m --skip-tuned \
+	@$(BIN)/python -m benchmarks.networks $(COMPARED) --budget 10m --skip-tuned \
 		--logs benchmarks/logs --json benchmarks/results/networks.json
 	@$(BIN)/python -m benchmarks.quantised --json benchmarks/results/quantised.json
 	-@$(BIN)/python -m benchmarks.bf16 --json benchmarks/results/bf16.json
-	@$(BIN)/python -m benchmarks.no_log --networks $(NETWORKS) --logs benchmarks/logs \
+	@$(BIN)/python -m benchmarks.no_log $(COMPARED) --logs benchmarks/logs \
 		--json benchmarks/results/no_log.json
 	@$(BIN)/autosched records distill benchmarks/logs/*.jsonl -o benchmarks/logs
 	@$(BIN)/python -m benchmarks.readme_table

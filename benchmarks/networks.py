@@ -35,7 +35,13 @@ from autosched.search.space import draft_candidate
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.spec import TaskSpec
 from autosched.tuning.options import parse_budget
-from benchmarks.command_line import NETWORK_RIVALS, add_comparison, add_networks, add_tuning
+from benchmarks.command_line import (
+    NETWORK_RIVALS,
+    add_comparison,
+    add_keep,
+    add_networks,
+    add_tuning,
+)
 from benchmarks.contender import Contender
 from benchmarks.harness import Options, compare
 from benchmarks.network_cases import CASES, Case, flags
@@ -43,7 +49,7 @@ from benchmarks.network_errors import error_from_float64
 from benchmarks.ours import OursNetwork
 from benchmarks.peak import Peak
 from benchmarks.rivals import RIVALS
-from benchmarks.rows import Row, comparison_row, print_bars, print_row, write_json
+from benchmarks.rows import Row, comparison_row, print_bars, print_row, with_earlier, write_json
 from benchmarks.workloads import Network
 from codegen.host import host_target
 from sketch.target.target import Target
@@ -200,6 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_networks(parser)
     parser.add_argument("--batch", nargs="+", type=int, default=[1], help="images of a run")
+    add_keep(parser)
     add_tuning(parser, "10m", "out/networks")
     add_comparison(parser, (2, 1), 1.0, NETWORK_RIVALS)
     arguments = parser.parse_args()
@@ -210,7 +217,8 @@ def main() -> None:
             rows.append(measure(CASES[name].batched(batch), threads, arguments, Path(folder)))
             print_row(rows[-1])
             print_bars(rows[-1])
-            write_json(arguments.json, rows)
+            kept = with_earlier(arguments.json, rows) if arguments.keep else rows
+            write_json(arguments.json, kept)
 
 
 if __name__ == "__main__":

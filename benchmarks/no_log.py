@@ -22,7 +22,7 @@ import autosched
 from autosched import zoo
 from autosched.records.accuracy import ACCURACIES
 from autosched.tuning.options import EFFORTS
-from benchmarks.command_line import add_comparison, add_networks
+from benchmarks.command_line import add_comparison, add_keep, add_networks
 from benchmarks.contender import Contender
 from benchmarks.harness import Options, compare
 from benchmarks.network_cases import CASES
@@ -30,7 +30,14 @@ from benchmarks.network_errors import error_from_float64
 from benchmarks.networks import exported
 from benchmarks.ours import OursNetwork
 from benchmarks.rivals import RIVALS
-from benchmarks.rows import Row, comparison_row, geometric_means, print_row, write_json
+from benchmarks.rows import (
+    Row,
+    comparison_row,
+    geometric_means,
+    print_row,
+    with_earlier,
+    write_json,
+)
 from benchmarks.workloads import Network
 
 TUNED = "tuned"
@@ -148,6 +155,7 @@ def main() -> None:
     """Run the networks that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_networks(parser)
+    add_keep(parser)
     parser.add_argument("--accuracy", default="default", choices=ACCURACIES)
     parser.add_argument("--effort", default="draft", choices=EFFORTS)
     parser.add_argument("--logs", default="benchmarks/logs", help="of the tuned networks")
@@ -164,10 +172,11 @@ def main() -> None:
                 if "ratio_to_tuned" in rows[-1]:
                     told += f", {rows[-1]['ratio_to_tuned']:.3f} x the tuned latency"
                 print(told, flush=True)
+                kept = with_earlier(arguments.json, rows) if arguments.keep else rows
                 if arguments.effort in BARS:
-                    reached = bars_of(rows, BARS[arguments.effort])
-                means = geometric_means(rows, ("ratio", "ratio_to_tuned"))
-                write_json(arguments.json, rows, means=means, bars=reached)
+                    reached = bars_of(kept, BARS[arguments.effort])
+                means = geometric_means(kept, ("ratio", "ratio_to_tuned"))
+                write_json(arguments.json, kept, means=means, bars=reached)
     for what, bar in reached.items():
         print(f"{what}: {bar['reached']:.3f}, bar {bar['at_most']:g}: {bar['holds']}")
 

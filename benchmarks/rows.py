@@ -84,6 +84,17 @@ def kept_rows(path: str | None, budget: str) -> list[Row]:
     return [row for row in json.loads(Path(path).read_text())["rows"] if row["budget"] == budget]
 
 
+def with_earlier(path: str | None, rows: Sequence[Row]) -> list[Row]:
+    """The rows of an earlier run on this kind of processor, with those of now in their places."""
+    if path is None or not Path(path).exists():
+        return list(rows)
+    before = json.loads(Path(path).read_text())
+    new = {(row["name"], row["threads"]): row for row in rows}
+    same = before["machine"]["cpu"] == machine()["cpu"]
+    kept = [new.pop((r["name"], r["threads"]), r) for r in before["rows"]] if same else []
+    return [*kept, *new.values()]
+
+
 def print_row(row: Row) -> None:
     """One line for people who watch."""
     cells = [f"{row['name']:32s} {row['threads']}t"]
