@@ -82,6 +82,8 @@ class Entry:
         loops: calls that are repeated, in order.
         denormals: whether denormal numbers become 0 while it runs.
         signature: what ``PREFIX_signature`` returns, uint64.
+        empty_inputs: numbers of the inputs that have no elements: NULL is right for them, as it is
+            for outputs of no bytes.
     """
 
     prefix: str
@@ -92,6 +94,7 @@ class Entry:
     loops: Sequence[Repetition] = ()
     denormals: Denormals = "flush"
     signature: int = 0
+    empty_inputs: frozenset[int] = frozenset()
 
 
 def entry_symbols(prefix: str) -> tuple[str, ...]:
@@ -234,8 +237,8 @@ def _run(entry: Entry) -> list[str]:
         *_loads("input", entry.inputs),
         *_loads("output", len(entry.outputs)),
         *_null_check(
-            {f"input{n}": True for n in range(entry.inputs)}
-            | {f"output{n}": True for n in range(len(entry.outputs))},
+            {f"input{n}": n not in entry.empty_inputs for n in range(entry.inputs)}
+            | {f"output{n}": size > 0 for n, (_, size) in enumerate(entry.outputs)},
             "work",
         ),
         "work:",

@@ -149,6 +149,7 @@ def _merge(
         [Repetition(loop.first, loop.count, loop.trips) for loop in program.loops],
         program.denormals,
         interface_signature(program),
+        frozenset(n for n, spec in enumerate(program.inputs) if not spec.size_bytes),
     )  # fmt: skip
     start = read_object(build_entry(entry, program.target), "entry")
     used = dict.fromkeys(step.symbol for step in program.kernel_steps)

@@ -168,10 +168,10 @@ int {name}_run({name}_context *c, const void *const *inputs, void *const *output
     if (!c || !inputs || !outputs) return {upper}_NULL_POINTER;
     CUdeviceptr given[{upper}_INPUTS + 1] = {{0}};
     for (int n = 0; n < {upper}_OUTPUTS; ++n)
-        if (!outputs[n]) return {upper}_NULL_POINTER;
+        if (output_bytes[n] && !outputs[n]) return {upper}_NULL_POINTER;
     CHECK(cuCtxSetCurrent(c->cuda));
     for (int n = 0; n < {upper}_INPUTS; ++n) {{
-        if (!inputs[n]) return {upper}_NULL_POINTER;
+        if (input_bytes[n] && !inputs[n]) return {upper}_NULL_POINTER;
         given[n] = c->memory + input_offsets[n];
         if (input_bytes[n])
             CHECK(cuMemcpyHtoDAsync(given[n], inputs[n], input_bytes[n], c->stream));

@@ -105,6 +105,21 @@ def test_outputs_are_written_where_they_belong() -> None:
     free()
 
 
+def test_what_has_no_elements_may_have_no_address() -> None:
+    """As that of an empty vector of C++."""
+    outputs = [(Operand("output", 0), 0), (Operand("arena", 0), 4)]
+    entry = Entry("net", [], 2, outputs, 16, empty_inputs=frozenset([1]))
+    library = link(entry)
+    init, run, free = functions(library)
+    x, y = np.zeros(4, np.int32), np.zeros(1, np.int32)
+    given = (ctypes.c_void_p * 2)(x.ctypes.data, None)
+    found = (ctypes.c_void_p * 2)(None, y.ctypes.data)
+    assert init() == OK and run(given, found) == OK
+    assert run((ctypes.c_void_p * 2)(None, x.ctypes.data), found) == NULL_POINTER
+    assert run(given, (ctypes.c_void_p * 2)(y.ctypes.data, None)) == NULL_POINTER
+    free()
+
+
 def test_no_inputs_and_no_kernels() -> None:
     outputs = [(Operand("constants", 8), 4), (Operand("constants", 0), 4)]
     library = link(Entry("net", [], 0, outputs, 0))  # owns the code
