@@ -9,6 +9,7 @@ A model whose input shapes are open is compiled when it is run, for the shapes i
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, Never
@@ -29,15 +30,16 @@ from autosched.runtime.module import Module
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 _DEVICE: Final = "CPU"
+_SHAPES: Final = 8  # sets of input shapes that a model is kept compiled for
 
 
 class AutoschedBackendRep(BackendRep):
-    """A model, compiled as soon as its shapes are known."""
+    """A model, compiled as soon as its shapes are known; for the last eight sets of them."""
 
     def __init__(self, model: onnx.ModelProto, module: Module | None, threads: int | None) -> None:
         """``module``: the compiled model, None while its shapes are open."""
         self._model, self._module, self._threads = model, module, threads
-        self._modules: dict[tuple[tuple[str, Any], ...], Module] = {}
+        self._modules: OrderedDict[tuple[tuple[str, Any], ...], Module] = OrderedDict()
         self._lock = Lock()
         initialized = {tensor.name for tensor in model.graph.initializer}
         self._names = [i.name for i in model.graph.input if i.name not in initialized]
@@ -77,11 +79,15 @@ class AutoschedBackendRep(BackendRep):
             return module
         shapes = {name: array.shape for name, array in arrays.items()}
         key = tuple(sorted(shapes.items()))
-        with self._lock:
-            if key not in self._modules:
-                self._modules[key] = _compiled(self._model, self._threads, shapes)
-            self._module = self._modules[key]
-            return self._modules[key]
+        found = self._modules.get(key)
+        if found is None:
+            with self._lock:
+                found = self._modules.get(key) or _compiled(self._model, self._threads, shapes)
+                self._modules[key] = found
+                if len(self._modules) > _SHAPES:
+                    self._modules.popitem(last=False)
+        self._module = found
+        return found
 
 
 class AutoschedBackend(Backend):

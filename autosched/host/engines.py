@@ -45,6 +45,7 @@ _EXACT: Final = frozenset(
 )
 # Of these, only while no element is NaN, which it passes over or puts anywhere.
 _ORDERING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Unique"))
+_MAKES_NAN: Final = frozenset(("Add", "Div", "Mul", "Sub"))  # of numbers that are none
 _STRING: Final = 8  # onnx's number of that element type
 _SILENT: Final = 4  # onnxruntime's severity "fatal": errors are raised, not printed as well
 
@@ -138,6 +139,19 @@ def _has_nan(array: NDArray[Any]) -> bool:
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
+def _holds_nan(model: Any) -> bool:
+    """Whether a constant of the model, or of a branch, is NaN."""
+    from onnx import numpy_helper
+
+    from autosched.host.node_names import nested_graphs, walk
+
+    nodes = list(walk(model.graph.node))
+    graphs = [model.graph, *(graph for node in nodes for graph in nested_graphs(node))]
+    tensors = [tensor for graph in graphs for tensor in graph.initializer]
+    tensors += [a.t for node in nodes for a in node.attribute if a.HasField("t")]
+    return any(_has_nan(numpy_helper.to_array(tensor)) for tensor in tensors)
+
+
 def _makes_texts(node: Any) -> bool:
     """Whether numbers become strings, which onnxruntime writes with eight digits."""
     wanted = (a.i for a in node.attribute if a.name == "to")
@@ -156,13 +170,14 @@ def fastest_engine(payload: bytes) -> HostEngine:
 
     from autosched.host.node_names import walk
 
-    nodes = list(walk(onnx.load_from_string(payload).graph.node))
+    model = onnx.load_from_string(payload)
+    nodes = list(walk(model.graph.node))
     if not all(node.op_type in _EXACT and not node.domain for node in nodes):
         return ReferenceEngine(payload)
     if any(map(_makes_texts, nodes)):
         return ReferenceEngine(payload)
     ordering = any(node.op_type in _ORDERING for node in nodes)
-    if ordering and len(nodes) > 1:  # one of the others may make a NaN
+    if ordering and (_holds_nan(model) or any(n.op_type in _MAKES_NAN for n in nodes)):
         return ReferenceEngine(payload)
     try:
         return OrderingEngine(payload) if ordering else OnnxruntimeEngine(payload)

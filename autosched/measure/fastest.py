@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
     from autosched.tasks.candidate import Candidate
 
-# As many as are timed against each other at the end; of each variant, as some of them may be
+# As many as the slowest preset times against each other; of each variant, as some of them may be
 # forbidden later.
-_KEPT: Final = 12
+_KEPT: Final = 24
 
 
 class FastestKernels:
-    """Pickled kernels of one task by candidate, of the fastest twelve of each variant."""
+    """Pickled kernels of one task by candidate, of the fastest 24 of each variant."""
 
     def __init__(self) -> None:
         self._variants: dict[str, dict[Hashable, tuple[float, bytes]]] = {}

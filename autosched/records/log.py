@@ -137,7 +137,7 @@ class RecordLog:
         exists = self.path.exists()
         try:
             with self._locked("cannot be written") if exists else nullcontext():
-                left = [*records, *self._newer(of)]
+                left = self._with_newer(list(records), of)
                 with replaced_file(self.path) as partial:
                     partial.parent.mkdir(parents=True, exist_ok=True)
                     partial.touch()  # no record at all is an empty log
@@ -147,12 +147,13 @@ class RecordLog:
                 f"the log cannot be written: {error.strerror}", str(self.path)
             ) from error
 
-    def _newer(self, of: Iterable[Record] | None) -> list[Record]:
-        """What was added after somebody read the records ``of``."""
+    def _with_newer(self, records: list[Record], of: Iterable[Record] | None) -> list[Record]:
+        """Records, and what was added after somebody read the records ``of``."""
         if of is None:
-            return []
-        known = {whole_text(record) for record in of}
-        return [record for record in self.read().records if whole_text(record) not in known]
+            return records
+        known = {whole_text(record) for record in (*of, *records)}
+        newer = (record for record in self.read().records if whole_text(record) not in known)
+        return [*records, *newer]
 
     def state(self) -> str:
         try:

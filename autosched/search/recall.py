@@ -14,7 +14,6 @@ from autosched.records.accuracy import ACCURACIES, Accuracy
 from autosched.records.best import DRIFTED, by_distance, rank, seeds, select, target_warning
 from autosched.records.error_budget import held_to
 from autosched.records.identity import executable, has_units_of
-from autosched.records.paired import APART
 from autosched.records.record import Record
 from autosched.records.store import AnyLog, open_store
 from autosched.search.by_position import by_position, steps_key
@@ -72,6 +71,7 @@ class TaskHistory:
         best_s: best estimate, re-measurements included; infinite without a success.
         seeds: good candidates of other machines.
         warnings: records that do not replay any more, and why.
+        best: number of the candidate that takes ``best_s``; None without a success.
     """
 
     candidates: tuple[Candidate, ...]
@@ -79,6 +79,7 @@ class TaskHistory:
     best_s: float
     seeds: tuple[Candidate, ...]
     warnings: tuple[str, ...]
+    best: int | None = None
 
 
 class Replayer:
@@ -172,7 +173,6 @@ def recall(
                 results[key] = record.result
     ranked = ((seconds, record.candidate_key) for seconds, record in rank(mine))
     best_s, best = next((pair for pair in ranked if pair[1] in candidates), (math.inf, ""))
-    results = {key: _beside(r, best_s, key == best) for key, r in results.items()}
     foreign = [replayer.replay(record) for record in seeds(known, task.key, task.target)]
     return TaskHistory(
         tuple(candidates.values()),
@@ -180,6 +180,7 @@ def recall(
         best_s,
         tuple(candidate for candidate in foreign if candidate is not None),
         replayer.report(),
+        list(candidates).index(best) if best else None,
     )
 
 
@@ -193,13 +194,6 @@ def _change(known: Mapping[str, MeasureResult], again: Sequence[Record]) -> floa
     ]
     ratio = median(ratios) if ratios else 1.0
     return 1.0 if 1.0 / DRIFTED < ratio < DRIFTED else ratio
-
-
-def _beside(result: MeasureResult, best_s: float, is_best: bool) -> MeasureResult:
-    """A result next to what was timed in turns: no lucky burst of another one is faster."""
-    if not isinstance(result, Timing) or not (is_best or result.median <= best_s):
-        return result
-    return scaled(result, best_s / result.median * (1.0 if is_best else 1.0 + APART))
 
 
 def _outweighs(record: Record, known: MeasureResult) -> bool:

@@ -96,6 +96,7 @@ class CompiledGraph:
         self._full = False
         self._calls = 0  # since something was compiled
         self._written: Counter[int] = Counter()
+        self._counted: dict[int, Any] = {}  # the last version of each
 
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """The graph's results, as torch would compute them."""
@@ -131,9 +132,12 @@ class CompiledGraph:
         compiling takes seconds.  From now on they are inputs.
         """
         pairs = zip(sorted(self._static), before, now, strict=True)
-        changed = [position for position, old, new in pairs if old != new]
+        changed = {position: new for position, old, new in pairs if old != new}
+        # for each set of shapes there is an old version: what was written once counts once
+        new = {p: v for p, v in changed.items() if self._counted.get(p) != v}
+        self._counted.update(new)
         if self._calls < _SOON:
-            self._written.update(changed)
+            self._written.update(new.keys())
         often = {position for position in changed if self._written[position] >= _OFTEN}
         if often:
             LOG.info("%s writes %d of its constants: they are inputs now", self._name, len(often))

@@ -9,7 +9,8 @@ machine that is busy with something else does not say, and lucky rounds would ad
 what was measured, and of what won that it takes no longer than the best did.
 
 When the fastest of a batch is far ahead of the best, the machine may have been slower before: the
-best is timed again, and if it has become quicker, too, all that is known of the task is scaled.
+anchor is timed again, and if it has become quicker, too, all that is known of the task is scaled.
+So is the best, which may take less time than it is believed to.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class Disturbances:
             return anchor_s / again.median
         if isinstance(best_again, Timing) and best_again.median <= least_s:
             self.timed.append((best, best_again))
-            run.tell([best], [best_again])
+            run.correct(best, best_again)
         return 1.0
 
     def take(self) -> tuple[list[Candidate], list[MeasureResult]]:

@@ -232,14 +232,12 @@ class TuningLoop:
         try:
             results = self._runner.collect(batch.ticket, best_s)
         except BatchInterrupted as interrupted:
-            self._write(run.task, candidates, interrupted.results, "trial", trials)
-            self._trials += len(interrupted.results)
+            self._keep(batch, list(interrupted.results), began)
             raise
         checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial", trials)
-        raw = run.held(candidates, checked)
+        raw, before = run.held(candidates, checked), run.best_s
         checked = self._undisturbed(batch.turn.task, candidates, raw)
-        before = run.best_s
         with self._thinking:
             run.tell(candidates, checked, raw)
         self._trials += len(checked)
@@ -249,6 +247,17 @@ class TuningLoop:
         self._progress.update(self._view(batch.turn.task))
         self._tell_faults()
         self._tell_batch(run, candidates, checked, before)
+
+    def _keep(self, batch: _Batch, results: list[MeasureResult], began: float) -> None:
+        """What was timed of a batch before it was interrupted."""
+        run, candidates = self._runs[batch.turn.task], batch.candidates[: len(results)]
+        trials = self._scheduler.tasks[batch.turn.task].trials
+        self._write(run.task, candidates, results, "trial", trials)
+        run.tell(candidates, held := run.held(candidates, results))
+        failed = sum(isinstance(result, Failure) for result in held)
+        took = self._clock() - began
+        self._trials += len(results)
+        self._scheduler.record(batch.turn.task, len(results), failed, run.best_s, took)
 
     def _undisturbed(
         self, index: int, candidates: Sequence[Candidate], results: list[MeasureResult]
@@ -325,20 +334,18 @@ class TuningLoop:
         phase: Phase = "final",
         before: int | None = None,
     ) -> None:
-        """``before``: trials that the task had before; None: all were measured before.  There may
-        be results of the first candidates alone.
-        """
+        """``before``: trials that the task had before; None: all were measured before."""
         make = partial(
             record_of, task.key, target=task.target, phase=phase, seed=self._options.seed,
             versions=self._versions, time=self._now(), title=title_of(task),
         )  # fmt: skip
         records = [
             make(candidate, result=result, trial=None if before is None else before + n)
-            for n, (candidate, result) in enumerate(zip(candidates, results, strict=False), 1)
+            for n, (candidate, result) in enumerate(zip(candidates, results, strict=True), 1)
         ]
         self._records += records
         self._transfer.note(records)
-        self._measured += zip(records, candidates, strict=False)
+        self._measured += zip(records, candidates, strict=True)
         if self._log is not None:
             self._log.append(records)
 

@@ -146,10 +146,11 @@ class TuneOptions:
         finish_share: share of the budget that goes to coordinate descent from the best candidates.
         leaders: candidates a task that are re-measured against each other at the end.
         leader_rounds: interleaved rounds of that re-measurement.
-        contenders: candidates a task that come into a longer one where there is time for it, of
-            which the leaders are then chosen (``tuning.retiming``).
+        contenders: candidates a task that come into a longer one where there is time for it
+            (``tuning.retiming``).
         retiming_s: seconds a task that both may take, and that a time budget reserves for them.
-        retiming_share: largest share of a time budget that is reserved for them.
+        retiming_share: largest share of a time budget that is reserved for them, and that what a
+            log knows may be timed again in, before the search goes on.
         doubt: a batch whose fastest takes this many times the task's best time is followed by
             another timing of what was fastest: the machine may have become slower; and where one is
             ``slowdown`` times as fast, of the best: it may have been (``tuning.disturbance``).

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from autosched.measure.protocol import MeasuredTask, Runner
 from autosched.measure.result import CacheState, MeasureResult, Timing, scaled
 from autosched.records.error_budget import held_to
+from autosched.records.paired import APART
 from autosched.records.record import Record
 from autosched.search.recall import TaskHistory, recall
 from autosched.tasks.candidate import Candidate
@@ -111,7 +112,19 @@ def _as_known(memory: TaskHistory, task: TaskSpec) -> Resumed:
     tried = {candidate.sketch.variant for candidate in memory.candidates}
     complete = tried.issuperset(variant.name for variant in task.variants)
     history = history_of(memory.results) if complete else ()
-    return Resumed(memory, memory.results, memory.best_s, history)
+    results = tuple(_beside(memory, n, result) for n, result in enumerate(memory.results))
+    return Resumed(memory, results, memory.best_s, history)
+
+
+def _beside(memory: TaskHistory, number: int, result: MeasureResult) -> MeasureResult:
+    """A result next to what was timed in turns: no lucky burst of another one is faster; what would
+    be stays in its order.
+    """
+    best_s, best = memory.best_s, number == memory.best
+    if not isinstance(result, Timing) or not (best or result.median <= best_s):
+        return result
+    behind = 0.0 if best else APART * result.median / best_s
+    return scaled(result, best_s * (1.0 + behind) / result.median)
 
 
 def _as_now(known: Resumed, task: MeasuredTask, runner: Runner, least: float) -> Resumed:

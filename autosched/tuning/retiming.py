@@ -2,10 +2,9 @@
 
 Of some thousand bursts the least are lucky ones; next to each other, candidates take what they
 take.  First the leaders of all tasks are compared in a few rounds, which is a matter of a second or
-two.  In what is left of the time for it, more candidates of each task come into a comparison of
-more rounds, and its first ones into a longer one: where single runs differ by 5 %, five rounds of
-four candidates choose one that is 1 to 3 % slower than the best that was measured, in a simulation
-of a thousand candidates, and these 0.5 to 1.2 %.
+two.  In what is left of the time for it, more candidates of each task are compared in more rounds:
+where single runs differ by 5 %, five rounds of four candidates choose one that is 1 to 3 % slower
+than the best that was measured, in a simulation of a thousand candidates, and these 0.5 to 1.5 %.
 """
 
 from __future__ import annotations
@@ -27,10 +26,9 @@ if TYPE_CHECKING:
 
 Compared = tuple["TaskRun", list["Candidate"], list[MeasureResult]]
 
-# Rounds of the long comparison: of all contenders, and of the leaders among them; at least so many.
-_ROUNDS: Final = 9
-_LAST_ROUNDS: Final = 21
-_LEAST: Final = (3, 5)
+# Rounds of the long comparison, and the least of them.
+_ROUNDS: Final = 16
+_LEAST: Final = 5
 # Of the shortest of bursts, relative to what candidates take.
 _BURST_NOISE: Final = 0.02
 # The variance of a median, over that of a mean of as many.
@@ -44,7 +42,8 @@ def comparisons(
     clock: Callable[[], float],
     limit_s: float,
 ) -> Iterator[Compared]:
-    """Candidates of tasks and their results, taken in turns; later ones of a task replace earlier.
+    """Candidates of tasks and their results, taken in turns, those first that are believed to be
+    the fastest.  A later comparison of a task has all candidates of the earlier one.
 
     Args:
         runs: of tasks that have successes; those that take most of the total come first.
@@ -67,25 +66,19 @@ def comparisons(
         yield run, leaders, found
     if options.contenders <= options.leaders:
         return
-    whole_s = sum(took) * (options.contenders * _ROUNDS + options.leaders * _LAST_ROUNDS)
+    whole_s = sum(took) * options.contenders * _ROUNDS
     share = min(1.0, (end_s - clock()) / whole_s) if whole_s else 1.0
-    rounds, last = (
-        max(_LEAST[0], int(share * _ROUNDS)),
-        max(_LEAST[1], int(share * _LAST_ROUNDS)),
-    )
+    rounds = max(_LEAST, int(share * _ROUNDS))
     for run, sample_s in zip(order, took, strict=True):
-        expected_s = sample_s * (options.contenders * rounds + options.leaders * last)
-        if clock() + expected_s <= end_s:
+        if clock() + sample_s * options.contenders * rounds <= end_s:
             contenders = run.contenders(options.contenders, _BURST_NOISE)
-            first = runner.remeasure(run.task, [c for _, c in contenders], rounds)
-            chosen = best_of_rounds([s for s, _ in contenders], first)[: options.leaders]
-            leaders = [contenders[n][1] for n in chosen]
-            if leaders:
-                yield run, leaders, runner.remeasure(run.task, leaders, last)
+            found = runner.remeasure(run.task, [c for _, c in contenders], rounds)
+            ranked = by_belief([s for s, _ in contenders], found)
+            yield run, [contenders[n][1] for n in ranked], [found[n] for n in ranked]
 
 
-def best_of_rounds(known_s: Sequence[float], results: Sequence[MeasureResult]) -> list[int]:
-    """Numbers of the candidates that were timed, best first.
+def by_belief(known_s: Sequence[float], results: Sequence[MeasureResult]) -> list[int]:
+    """Numbers of the candidates, best first; at the end those that failed.
 
     What they took in turns and what was known before count by how noisy they are: on a disturbed
     machine a few rounds say less than the bursts of an hour.
@@ -95,14 +88,15 @@ def best_of_rounds(known_s: Sequence[float], results: Sequence[MeasureResult]) -
         results: of each, taken in turns.
     """
     timed = [(n, r.seconds) for n, r in enumerate(results) if isinstance(r, Timing)]
+    failed = [n for n, r in enumerate(results) if not isinstance(r, Timing)]
     if not timed:
-        return []
+        return failed
     numbers = np.array([n for n, _ in timed])
     logs = np.log([seconds for _, seconds in timed])  # [candidates, rounds]
     own = np.median(logs, axis=1)
     share = _BURST_NOISE**2 / (_BURST_NOISE**2 + _variance(logs))
     believed = share * own + (1.0 - share) * np.log([known_s[n] for n in numbers])
-    return [int(n) for n in numbers[np.argsort(believed, kind="stable")]]
+    return [*map(int, numbers[np.argsort(believed, kind="stable")]), *failed]
 
 
 def _variance(logs: NDArray[np.float64]) -> float:

@@ -173,6 +173,18 @@ class TaskRun:
             self._learner.tell(self.task.key, [c for c, _ in taught], [r for _, r in taught])
         self._note(candidates, results, measured or results)
 
+    def correct(self, candidate: Candidate, result: Timing) -> None:
+        """Believe the timing of a candidate instead of what was known of it."""
+        key = candidate.key
+        self._told = [
+            _Told(candidate, result, result) if told.candidate.key == key else told
+            for told in self._told
+        ]
+        others = [known for known in self._fastest if known[1].key != key]
+        self._fastest = sorted([*others, (result.median, candidate)], key=itemgetter(0))
+        self.measured.correct(candidate, result.median)
+        self.best_s = min(self.best_s, result.median)
+
     def scale(self, factor: float) -> None:
         """Multiply all times that are known: the machine was slower when they were measured."""
         self._told = [

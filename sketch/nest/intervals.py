@@ -110,6 +110,8 @@ def interval_visitor(
 
 def _bounds_of(expr: Expr, visit: Callable[[Expr], Interval | None]) -> Interval | None:
     match expr:
+        case Const(value, dtype) if is_integer(dtype):
+            return int(value), int(value)
         case Cast(operand, dtype) if is_integer(dtype):
             return wrapped(visit(operand), dtype)
         case Unary("neg", operand, dtype) if is_integer(dtype):

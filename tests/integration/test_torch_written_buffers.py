@@ -82,6 +82,24 @@ def test_weights_that_change_once_are_still_constants(made: list[int]) -> None:
     assert len(made) == 4
 
 
+def test_one_update_counts_once_for_all_sets_of_shapes(made: list[int]) -> None:
+    layer = torch.nn.Linear(8, 8)
+    fast = compiled(layer)
+    with torch.no_grad():
+        for _ in range(3):
+            layer.weight.mul_(0.9)
+            for _ in range(20):
+                for rows in (2, 3, 4):
+                    x = torch.ones(rows, 8)
+                    found = fast(x)
+                    assert torch.allclose(found, x @ layer.weight.T + layer.bias, atol=1e-5)
+    before = len(made)
+    with torch.no_grad():
+        layer.weight.mul_(0.9)
+        fast(torch.ones(2, 8))
+    assert len(made) == before + 1, "they are still constants"
+
+
 def test_types_without_arrays_stay_with_torch() -> None:
     torch._dynamo.reset()
     x = torch.randn(4, 8)

@@ -16,14 +16,14 @@ def test_kernels_of_the_fastest_candidates_are_kept() -> None:
     dag = ComputeDAG([compute((64, 64), lambda i, j: a[i, j] + 1.0, name="C")])
     sketch = generate(dag, cpu_target("cpu-avx2", 1))[0]
     names = [decision.id for decision in sketch.decisions]
-    rows = [dict.fromkeys(names, value) for value in range(1, 21)]
+    rows = [dict.fromkeys(names, value) for value in range(1, 41)]
     kernels = FastestKernels()
     for number, row in enumerate(rows):
-        seconds = float((7 * number) % 20)  # each of 0 .. 19 once
+        seconds = float((7 * number) % 40)  # each of 0 .. 39 once
         kernels.note(Candidate(sketch, row), bytes([number]), seconds)
     again = [Candidate(sketch, from_rows(sketch, [row]).row(0)) for row in rows]
     kept = {n for n, candidate in enumerate(again) if kernels.kernel(candidate) == bytes([n])}
-    assert kept == {n for n in range(20) if (7 * n) % 20 < 12}
+    assert kept == {n for n in range(40) if (7 * n) % 40 < 24}
     assert sum(kernels.kernel(candidate) is not None for candidate in again) == len(kept)
 
 
@@ -35,7 +35,7 @@ def test_a_variant_keeps_no_other_out() -> None:
     names = [decision.id for decision in sketch.decisions]
     other = replace(sketch, variant="other")
     kernels = FastestKernels()
-    for value in range(1, 17):
+    for value in range(1, 31):
         kernels.note(Candidate(other, dict.fromkeys(names, value)), b"other", 0.5)
     left = [Candidate(sketch, dict.fromkeys(names, value)) for value in range(1, 4)]
     for candidate in left:

