@@ -34,7 +34,7 @@ AS_WRITTEN: Final = ReducedLayers()
 class PrecisionOptions:
     """A precision, and what decides which layers get it.
 
-        >>> options = asd.PrecisionOptions("int8-dynamic", bound=0.02)
+        >>> options = asd.PrecisionOptions("fp16", bound=0.02)
         >>> module = asd.compile(asd.zoo.build("mlp", image=4), precision=options)
 
     Attributes:

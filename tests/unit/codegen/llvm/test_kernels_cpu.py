@@ -39,6 +39,7 @@ from tests.support.nests import (
     reducer,
     two_level_sums,
 )
+from tests.support.targets import AVX512
 
 TARGETS = instruction_sets()
 
@@ -366,10 +367,9 @@ def test_conv_loop_does_not_spill() -> None:
     from codegen.build import emit
     from codegen.llvm.machine import emit_assembly
 
-    target = Target("cpu", "skylake-avx512", "+avx512f", vector_bytes=64, registers=32)
     # A longer sum is one of blocks, and waits in memory for the next one.
-    text = emit(conv(28, 14, 32, tile=(1, 14), vectors=2), target, "k").text
-    lines = emit_assembly(text, target).splitlines()
+    text = emit(conv(28, 14, 32, tile=(1, 14), vectors=2), AVX512, "k").text
+    lines = emit_assembly(text, AVX512).splitlines()
     assert sum("vfmadd" in line for line in lines) == 26 + 28 + 26  # a tap at each edge lacks one
     assert not [line for line in lines if "zmm" in line and "rsp" in line]
 
@@ -377,5 +377,5 @@ def test_conv_loop_does_not_spill() -> None:
 def test_unrolled_accumulators_stay_in_registers() -> None:
     from codegen.build import emit
 
-    text = emit(matmul(8, 32, 9, rows=4, vectors=2), TARGETS[0], "k").text
+    text = emit(matmul(8, 32, 9, rows=4, vectors=2), AVX512, "k").text
     assert "alloca" not in text and text.count(" = phi <16 x float>") == 8

@@ -88,7 +88,8 @@ def of_two(dtype: str) -> Any:
 
 def of_gemm(dtype: str, bias: bool, whole: bool, turned: int) -> Any:
     zero = np.dtype(dtype).type(3)
-    weight = integers(*((4, 7) if turned else (7, 4)), dtype="int8")
+    # Of 7 bits: without VNNI, onnxruntime sums pairs of larger products wrongly.
+    weight = integers(*((4, 7) if turned else (7, 4)), dtype="int8") // np.int8(2)
     scales = np.array([0.01, 0.02, 0.015, 0.008], np.float32)
     constants = [scales, np.zeros(4, np.int8)]
     wide = integers(4, dtype="int16").astype(np.int32) if bias else None
