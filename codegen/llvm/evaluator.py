@@ -119,11 +119,10 @@ class ExpressionEmitter:
         if not form.lane:
             return SsaValue(uniform, value.dtype, 0, None, form)
         width = self.scope.width
-        vector = vector_type(kind, width)
+        vector, all_lanes = vector_type(kind, width), self._widen(uniform, kind, width)
         steps = lane_constants(form.lane, width).replace("i64 ", f"{kind} ")
-        all_lanes = self._widen(uniform, kind, width)
         ref = self.memory.cached(
-            ("lanes", kind, all_lanes, form.lane), f"add {vector} {all_lanes}, {steps}"
+            ("lanes", vector, all_lanes, form.lane), f"add {vector} {all_lanes}, {steps}"
         )
         return SsaValue(ref, value.dtype, width, None, form)
 
@@ -308,6 +307,7 @@ class ExpressionEmitter:
             lanes = forms.constant_lanes(self.scope, op, lhs.form, rhs.form)
             if lanes is not None:
                 return SsaValue(mask_literal(lanes), "bool", len(lanes))
+            lhs, rhs = forms.in_short_lanes(self.scope, lhs, rhs)
         width, left, right = self._both(lhs, rhs)
         ref = self.arithmetic.compare(op, lhs.dtype, width, left, right)
         return SsaValue(ref, "bool", width)
@@ -345,7 +345,7 @@ class ExpressionEmitter:
             return SsaValue("", expr.dtype, 0, value.const, value.form)
         if value.form is not None and forms.is_constant(value.form) and is_float(expr.dtype):
             return constant(float(value.form.const), expr.dtype)
-        return self.convert(value, expr.dtype)
+        return self.convert(forms.in_short_lanes(self.scope, value)[0], expr.dtype)
 
     def _select(self, expr: Select) -> SsaValue:
         test = self.evaluate(expr.condition)

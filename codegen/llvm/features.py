@@ -17,6 +17,7 @@ class ProcessorFeatures:
     wide: registers of 16 floats, tables of two of them, and scaling by powers of two.
     masked_registers: constraint letter of vector registers in inline assembly, where the processor
         has masked loads; empty where LLVM makes branches of them.
+    parts_stored: plain stores of parts of a vector are faster than a masked one.
     vector_bytes: length of a vector register.
     line_bytes: length of a cache line.
     kept_bytes: so much of what loops read is still in L2 when they read it again.
@@ -27,6 +28,7 @@ class ProcessorFeatures:
     brain: bool
     wide: bool
     masked_registers: str
+    parts_stored: bool
     vector_bytes: int
     line_bytes: int
     kept_bytes: int
@@ -45,6 +47,7 @@ def features_of(target: Target, flushed: bool) -> ProcessorFeatures:
         brain=flushed and known.issuperset(("avx512bf16", "avx512vl")),
         wide="avx512f" in known and target.lanes(4) == REGISTER_LANES,
         masked_registers="v" if "avx512f" in known else "x" if "avx2" in known else "",
+        parts_stored="avx512f" not in known,
         vector_bytes=target.vector_bytes,
         line_bytes=target.cache_line_bytes,
         kept_bytes=target.l2_bytes // 2,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.llvm.scope import LoopScope
-from codegen.llvm.values import Form
+from codegen.llvm.values import Form, SsaValue
 from sketch.lang import affine
 from sketch.lang.affine import add_terms, scale_terms
 from sketch.lang.dtypes import INDEX_DTYPES
@@ -28,6 +28,23 @@ def is_constant(form: Form) -> bool:
 def fits(scope: LoopScope, form: Form, dtype: str) -> bool:
     """Whether the form is its own value as ``dtype``: a type of forms that does not wrap around."""
     return dtype in INDEX_DTYPES and affine.fits(scope.interval(form), dtype)
+
+
+def in_short_lanes(scope: LoopScope, *values: SsaValue) -> tuple[SsaValue, ...]:
+    """The values as int32 where that holds each of them and they differ from lane to lane.
+
+    A register has twice as many of these lanes, and AVX2 has no conversion of longer ones.
+
+    Args:
+        scope: variables of the loops around.
+        values: integers; others are left as they are.
+    """
+    known = [value.form for value in values if value.form is not None and not value.ref]
+    if len(known) < len(values) or not any(form.lane for form in known):
+        return values
+    if not all(fits(scope, form, "int32") for form in known):
+        return values
+    return tuple(value._replace(dtype="int32") for value in values)
 
 
 def divide(scope: LoopScope, form: Form, divisor: int) -> tuple[Form, Form] | None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from codegen.llvm.addresses import Address, Guard, lane_constants
 from codegen.llvm.features import ProcessorFeatures
+from codegen.llvm.part_stores import StoredVector, lanes_of, parts_of, store_part
 from codegen.llvm.prefetches import Prefetches
 from codegen.llvm.scope import LoopScope
 from codegen.llvm.strided_loads import strided_load
@@ -74,8 +75,7 @@ class Memory:
         """Lanes in which ``mask``, a name or a literal, is known to be false."""
         if mask.startswith("%"):
             return self._dead.get(mask, frozenset())
-        lanes = mask.strip("<>").split(", ")
-        return frozenset(number for number, lane in enumerate(lanes) if lane == "i1 false")
+        return frozenset(number for number, lane in enumerate(lanes_of(mask) or ()) if not lane)
 
     def splat(self, ref: str, kind: str, width: int) -> str:
         """All lanes equal to a scalar."""
@@ -348,8 +348,10 @@ class Memory:
         ref = self._to_memory(buffer.dtype, width, ref)
         if width and (address.offsets is not None or address.lane != size):
             self._scatter(buffer.dtype, address, pointer, ref, guard)
-        elif guard.mask is not None and guard.mask.count("true") == 1:
-            self._store_lane(MEMORY_TYPES[buffer.dtype], pointer, ref, guard.mask, size)
+        elif (lanes := lanes_of(guard.mask)) and (self.features.parts_stored or sum(lanes) == 1):
+            stored = StoredVector(MEMORY_TYPES[buffer.dtype], size, width, ref, pointer)
+            for first, length in parts_of(lanes, self.features.vector_bytes // size):
+                store_part(self.writer, stored, first, length)
         elif guard.mask is not None:
             name = f"llvm.masked.store.{suffix(MEMORY_TYPES[buffer.dtype], width)}.p0"
             mask = vector_type("i1", width)
@@ -361,19 +363,6 @@ class Memory:
             self.writer.statement(f"store {kind} {ref}, ptr {pointer}, align {size}")
         if self.loads.pop(buffer, None) is not None:
             self.epoch += 1
-
-    def _store_lane(self, scalar: str, pointer: str, ref: str, mask: str, size: int) -> None:
-        """Store the one lane of a literal mask.
-
-        LLVM would do the same, but where the vector was truncated just before, it stores the lane
-        as wide as it had been.
-        """
-        width = self.scope.width
-        lane = mask.strip("<>").split(", ").index("i1 true")
-        value = self.writer.emit_free(f"extractelement <{width} x {scalar}> {ref}, i64 {lane}")
-        step = f"getelementptr i8, ptr {pointer}, i64 {lane * size}"
-        place = self.writer.emit_free(step) if lane else pointer
-        self.writer.statement(f"store {scalar} {value}, ptr {place}, align {size}")
 
     def _scatter(self, dtype: str, address: Address, pointer: str, ref: str, guard: Guard) -> None:
         width, scalar = self.scope.width, MEMORY_TYPES[dtype]

@@ -83,7 +83,10 @@ class Prefetches:
             self.line(Address(moved, offset, 0, None), 0)
 
     def line(self, address: Address, distance: int, hint: int = 2, write: bool = False) -> None:
-        """Fetch the line ``distance`` bytes behind an address.
+        """Fetch the line ``distance`` bytes behind an address, once in a basic block.
+
+        Where lines begin is not known.  Of two vectors in as much as a line, one is fetched: a walk
+        over contiguous ones fetches the line of the other with its next step.
 
         Args:
             address: of any lane.
@@ -91,9 +94,13 @@ class Prefetches:
             hint: LLVM's locality: 3 for the first cache, 2 for the second.
             write: take it from other cores, too.
         """
-        memory = self._memory
+        memory, const = self._memory, address.const + distance
+        if not memory.begins(
+            ("line", address.base, const // memory.features.line_bytes, hint, write)
+        ):
+            return
         memory.writer.declare("llvm.prefetch.p0", "void {}(ptr, i32, i32, i32)")
-        ahead = memory.pointer(address._replace(const=address.const + distance, offsets=None))
+        ahead = memory.pointer(address._replace(const=const, offsets=None))
         how = f"i32 {int(write)}, i32 {hint}, i32 1"
         memory.writer.statement(f"call void @llvm.prefetch.p0(ptr {ahead}, {how})")
         self._since_barrier = True
