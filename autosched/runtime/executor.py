@@ -18,7 +18,7 @@ from autosched.runtime.host_evaluators import host_evaluators
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.native_plan import ROW_BYTES, NativeLibrary, NativePlan
 from autosched.runtime.outputs import Outputs
-from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, TensorSpec
+from autosched.runtime.program import ExecutionPlan, HostStep, Place, Step, TensorSpec, is_memory
 from autosched.system.memory_limit import check_room
 from codegen.denormals import flush_flag
 
@@ -95,7 +95,7 @@ class Executor:
         self._names = tuple(spec.name for spec in program.inputs)
         self.target = program.target
         self._order = program.outputs
-        in_memory = all(place.segment != "host" for _, place in program.outputs)
+        in_memory = all(is_memory(spec, place) for spec, place in program.outputs)
         # The names of outputs, where all of them are in memory.
         self._named = [spec.name for spec, _ in program.outputs] if in_memory else None
         self._flush = flush_flag(program.denormals)
@@ -130,7 +130,7 @@ class Executor:
         else:
             found = {
                 spec.name: arrays[number]
-                if place.segment != "host"
+                if is_memory(spec, place)
                 else self._array(spec, place).copy()
                 for number, (spec, place) in enumerate(self._order)
             }

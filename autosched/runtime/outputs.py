@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from autosched.runtime.errors import InputError
 from autosched.runtime.memory import address_of
-from autosched.runtime.program import ExecutionPlan, Place, TensorSpec
+from autosched.runtime.program import ExecutionPlan, Place, TensorSpec, is_memory
 from autosched.system.element_types import element_type
 from autosched.system.memory_limit import room_for
 from codegen.kernel import BUFFER_ALIGNMENT
@@ -69,7 +69,7 @@ class Outputs:
         in_memory = [
             (_output(number, spec), place)
             for number, (spec, place) in enumerate(program.outputs)
-            if place.segment != "host"
+            if is_memory(spec, place)
         ]
         self._outputs = [output for output, _ in in_memory]
         copied = [(o, place) for o, place in in_memory if place != Place("output", o.number)]

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.system.element_types import element_bytes
+from autosched.system.element_types import element_bytes, element_type
 from codegen.denormals import Denormals
 from sketch.target.target import Target
 
@@ -52,6 +52,11 @@ class Place:
 
     segment: Segment
     offset: int
+
+
+def is_memory(spec: TensorSpec, place: Place) -> bool:
+    """Whether a value's bytes are the value: no array of the host's, and no Python objects."""
+    return place.segment != "host" and not element_type(spec.dtype).hasobject
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,11 @@ class Pad(Op):
     def infer(self, inputs: Sequence[TensorType]) -> TensorType:
         expect_inputs(self, inputs, 1)
         rank = len(inputs[0].shape)
-        if len(self.low) != rank or len(self.high) != rank or min(*self.low, *self.high) < 0:
+        if (
+            len(self.low) != rank
+            or len(self.high) != rank
+            or min((*self.low, *self.high), default=0) < 0
+        ):
             raise GraphError(f"padding {self.low}, {self.high} does not fit {inputs[0]}")
         shape = tuple(
             low + extent + high

@@ -15,7 +15,9 @@ def fold_constants(graph: Graph) -> Graph:
         # What is not native cannot be a constant of the graph; host operators keep such values.
         if kind.native and all(name in constants for name in node.inputs):
             value = evaluate_node(node, {name: constants[name] for name in node.inputs})
-            constants[node.output] = np.asarray(value).astype(kind.dtype).reshape(kind.shape)
+            with np.errstate(all="ignore"):  # what is too large is infinite, as in a run
+                rounded = np.asarray(value).astype(kind.dtype)
+            constants[node.output] = rounded.reshape(kind.shape)
         else:
             kept.append(node)
     if len(kept) == len(graph.nodes):

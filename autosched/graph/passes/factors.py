@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from autosched.graph.ir import Graph, Node
@@ -51,14 +51,15 @@ class Factored:
         return parts
 
 
-def factored(graph: Graph, name: str) -> Factored:
+def factored(graph: Graph, name: str, known: Collection[str] = ()) -> Factored:
     """``name``, followed back through reshapes, transposes and repetitions as far as it is made of
-    whole factors of one value.
+    whole factors of one value.  What is ``known`` is not followed: values that are no longer
+    computed from what the graph says.
     """
     nodes: list[Node] = []
     best = _plain(graph, name)
     while (node := graph.producers.get(name)) is not None:
-        if not isinstance(node.op, Reshape | Transpose | Expand):
+        if name in known or not isinstance(node.op, Reshape | Transpose | Expand):
             break
         name = node.inputs[0]
         nodes.insert(0, node)

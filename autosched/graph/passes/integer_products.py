@@ -95,7 +95,7 @@ class _IntegerProducts(GraphRewriter):
         if name not in self.builder.types and name in self._unsigned:
             wide = self._convert(self._unsigned[name], _SUMS)
             low = self._binary("sub", wide, np.asarray(_SHIFT, np.int32))
-            self.builder.add(CastOp("int8"), (low,), name, name, ())
+            self.builder.add(CastOp("int8"), (low,), name, self.builder.unique(name), ())
         return name
 
     def _is_own(self, known: ScaledIntegers) -> bool:

@@ -10,7 +10,7 @@ its operands and result are views.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from string import ascii_letters
 
@@ -27,9 +27,9 @@ def fold_repeats(graph: Graph) -> Graph:
     builder = GraphBuilder.from_graph(graph)
     done: set[str] = set()
     for node in graph.nodes:
-        product = _product(graph, node)
         if node.output in done:
             continue
+        product = _product(graph, node, done)
         if product is None:
             builder.copy(node, node.inputs)
         else:
@@ -72,9 +72,9 @@ class _Product:
         return "".join(self._letters[factor] for factor in self.result[dimension])
 
 
-def _product(graph: Graph, node: Node) -> _Product | None:
+def _product(graph: Graph, node: Node, done: Collection[str]) -> _Product | None:
     """What ``node`` computes from operands stored once; None: nothing is repeated, or it is no
-    product of that form.
+    product of that form.  ``done``: values that views of other products are already.
     """
     if isinstance(node.op, Einsum):
         labels, output = node.op.labels, node.op.output
@@ -84,7 +84,7 @@ def _product(graph: Graph, node: Node) -> _Product | None:
         return None
     if len(labels) != 2 or any(len(set(own)) < len(own) for own in labels):
         return None
-    operands = [factored(graph, name) for name in node.inputs]
+    operands = [factored(graph, name, done) for name in node.inputs]
     if not any(factor.repeated for each in operands for run in each.dimensions for factor in run):
         return None
     for label in set(labels[0]) & set(labels[1]):

@@ -100,7 +100,8 @@ class Constants:
             return self._graph.constants[name]
         operands = {value: self.get(value) for value in node.inputs}
         given = {value: array for value, array in operands.items() if array is not None}
-        array = np.asarray(evaluate_node(node, given)).astype(self._graph.types[name].dtype)
+        with np.errstate(all="ignore"):  # what is too large is infinite, as in a run
+            array = np.asarray(evaluate_node(node, given)).astype(self._graph.types[name].dtype)
         self._known[name] = array
         return array
 

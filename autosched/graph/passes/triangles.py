@@ -9,8 +9,11 @@ import numpy as np
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Array, Graph, Node
-from autosched.graph.ops.elementwise import BinaryOp, Where
+from autosched.graph.ops.einsum import Einsum
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, Where
+from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Triangle
+from autosched.graph.ops.shape import Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
 
 _FAR: Final = -1e30  # what is added to scores that are not to be seen, or less
@@ -27,8 +30,9 @@ class _Hidden:
 def name_triangles(graph: Graph) -> Graph:
     """``where(tri, data, -inf)`` as the lower triangle of data, for a constant ``tri``.
 
-    So are scores to which a constant adds 0 in the triangle, and elsewhere so large a negative
-    number that their softmax is 0 there: of scores below 1e29 in size it is the same.
+    So are scores to which a constant adds 0 in the triangle and minus infinity elsewhere, or so
+    large a negative number that their softmax is 0 there.  That holds for scores below 1e29 in
+    size: they have to be products as they are, for other masks may have been added to others.
     """
     builder = GraphBuilder.from_graph(graph)
     for node in graph.nodes:
@@ -66,10 +70,24 @@ def _added(graph: Graph, node: Node) -> _Hidden | None:
         if mask.shape != (1,) * (mask.ndim - 2) + shape[-2:] or mask.dtype.kind != "f":
             continue
         kept = np.equal(mask, 0)
-        if np.all(kept | np.less_equal(mask, _FAR)) and _feeds_softmax(graph, node.output):
+        far = np.less_equal(mask, _FAR if _is_product(graph, data) else -np.inf)
+        if np.all(kept | far) and _feeds_softmax(graph, node.output):
             diagonal = _diagonal(kept.reshape(shape[-2:]))
             return None if diagonal is None else _Hidden(data, diagonal)
     return None
+
+
+def _is_product(graph: Graph, value: str) -> bool:
+    """Whether a value is a product, scaled and seen in another shape at most."""
+    while (node := graph.producers.get(value)) is not None:
+        if isinstance(node.op, MatMul | Einsum):
+            return True
+        scaled = isinstance(node.op, BinaryOp) and node.op.function in ("mul", "div")
+        inputs = [name for name in node.inputs if name not in graph.constants]
+        if len(inputs) != 1 or not (scaled or isinstance(node.op, Reshape | Transpose | CastOp)):
+            return False
+        (value,) = inputs
+    return False
 
 
 def _feeds_softmax(graph: Graph, value: str) -> bool:

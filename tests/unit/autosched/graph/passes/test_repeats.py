@@ -107,3 +107,15 @@ def test_products_without_repeats_are_left_alone() -> None:
     other = net.then(Transpose((0, 2, 1)), net.input(Value("other", (2, 5, 8))))
     graph = net.finish({"y": net.then(MatMul(), net.x, other)})
     assert str(fold_repeats(graph)) == str(graph)
+
+
+def test_a_product_of_a_product_that_is_transposed() -> None:
+    """The transpose is part of the first product then: the second one reads what that gives."""
+    net = Net((1, HEADS, TOKENS, SIZE))
+    keys = _repeated(net, net.input(Value("keys", (1, GROUPS, SIZE, CACHED))))
+    turned = net.then(Transpose((0, 1, 3, 2)), net.then(MatMul(), net.x, keys))
+    values = _repeated(net, net.input(Value("values", (1, GROUPS, TOKENS, SIZE))))
+    graph = net.finish({"y": net.then(MatMul(), turned, values)})
+    found = remove_dead_code(fold_repeats(graph))
+    assert not any(isinstance(node.op, Expand) for node in found.nodes)
+    assert_close(values_of(found), values_of(graph), "product of a product")

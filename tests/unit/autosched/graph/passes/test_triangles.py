@@ -9,6 +9,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.elementwise import BinaryOp, Where
+from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Triangle
 from autosched.graph.ops.softmax import Softmax
 from autosched.graph.passes.triangles import name_triangles
@@ -60,9 +61,17 @@ def test_other_masks_stay(graph: Graph) -> None:
     assert name_triangles(graph).nodes == graph.nodes
 
 
-def added(mask: np.ndarray, reader: Softmax | None = SOFTMAX, turned: bool = False) -> Graph:
+def added(
+    mask: np.ndarray, reader: Softmax | None = SOFTMAX, turned: bool = False, padded: bool = False
+) -> Graph:
+    """A mask added to scaled products; ``padded``: after one that is known at run time only."""
     net = GraphBuilder("net")
-    data, other = net.input(Value("x", SHAPE)), net.constant("mask", mask.astype(np.float32))
+    x, keys = net.input(Value("x", (*SHAPE[:-1], 4))), net.input(Value("keys", (*SHAPE[:2], 4, 7)))
+    scale = net.constant("scale", np.asarray(0.5, np.float32))
+    data = net.add(BinaryOp("mul"), [net.add(MatMul(), [x, keys]), scale])
+    if padded:
+        data = net.add(BinaryOp("add"), [data, net.input(Value("padding", (2, 1, 1, 7)))])
+    other = net.constant("mask", mask.astype(np.float32))
     scores = net.add(BinaryOp("add"), [other, data] if turned else [data, other])
     return net.finish({"y": scores if reader is None else net.add(reader, [scores])})
 
@@ -76,9 +85,28 @@ def _scores(diagonal: int = 0, far: float = -np.inf) -> np.ndarray:
 def test_numbers_added_to_scores(far: float, turned: bool) -> None:
     graph = added(_scores(2, far)[None, None], turned=turned)
     found = name_triangles(graph)
-    assert [node.op for node in found.nodes] == [Triangle(False, 2, hidden=True), Softmax()]
-    inputs = {"x": np.random.default_rng(3).standard_normal(SHAPE, dtype=np.float32)}
-    np.testing.assert_array_equal(evaluate(found, inputs)["y"], evaluate(graph, inputs)["y"])
+    assert [node.op for node in found.nodes][2:] == [Triangle(False, 2, hidden=True), Softmax()]
+    np.testing.assert_array_equal(
+        evaluate(found, _inputs(graph))["y"], evaluate(graph, _inputs(graph))["y"]
+    )
+
+
+def _inputs(graph: Graph) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in graph.inputs}
+
+
+@pytest.mark.parametrize("far", [-np.inf, float(np.finfo(np.float32).min)])
+def test_rows_in_which_another_mask_hides_everything(far: float) -> None:
+    """Their scores are all as far: a second mask that is finite hides none before the others."""
+    graph = added(_scores(far=far), padded=True)
+    found = name_triangles(graph)
+    assert any(isinstance(node.op, Triangle) for node in found.nodes) == np.isinf(far)
+    inputs = _inputs(graph)
+    inputs["padding"] = np.where(np.arange(7) < 2, np.finfo(np.float32).min, 0).astype(np.float32)
+    inputs["padding"] = np.tile(inputs["padding"], (2, 1, 1, 1))
+    ours, theirs = (evaluate(each, inputs)["y"] for each in (found, graph))
+    np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """ONNX import: what no kernel computes is expanded, decided, or left to the host."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -126,6 +127,38 @@ def test_strings_and_empty_tensors() -> None:
     np.testing.assert_array_equal(
         asd.compile(from_onnx(model), threads=1).run({"x": empty})["y"], np.zeros((1, 1))
     )
+
+
+def test_strings_that_are_returned_as_they_are() -> None:
+    values = [helper.make_tensor_value_info("s", TensorProto.STRING, [2])]
+    graph = helper.make_graph([], "same", values, values)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    module = asd.compile(from_onnx(model), threads=1)
+    found = module.run({"s": np.array(["hello there", "general"])})["s"]
+    assert [f"number {n} " * 3 for n in range(2000)]  # would take the place of strings let go of
+    assert found.tolist() == ["hello there", "general"]
+    out = np.array(["", ""], dtype=object)
+    module.run({"s": np.array(["one", "two"])}, out={"s": out})
+    assert out.tolist() == ["one", "two"]
+
+
+def test_a_scalar_is_padded_by_nothing() -> None:
+    pad = helper.make_node("Pad", ["x", "pads"], ["y"])
+    x = np.float32(3.0)
+    model = _model([pad], {"pads": np.zeros(0, np.int64)}, x=np.asarray(x))
+    module = asd.compile(from_onnx(model), threads=1)
+    assert module.run({"x": np.asarray(x)})["y"] == x
+
+
+def test_constants_that_overflow_are_infinite_without_a_warning() -> None:
+    nodes = [
+        helper.make_node("Mul", ["big", "ten"], ["huge"]),
+        helper.make_node("Add", ["x", "huge"], ["y"]),
+    ]
+    model = _model(nodes, {"big": np.array(3e38, np.float32), "ten": np.array(10, np.float32)})
+    with warnings.catch_warnings(action="error", category=RuntimeWarning):
+        module = asd.compile(from_onnx(model), threads=1)
+    assert np.isposinf(module.run({"x": X})["y"]).all()
 
 
 def test_constant_outputs_of_any_type() -> None:
