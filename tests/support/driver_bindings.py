@@ -12,6 +12,7 @@ import pytest
 from codegen.cuda.kernel import CudaKernel, CudaSource, Launch
 from codegen.gpu.driver import Driver
 from codegen.gpu.real import CudaDevice
+from codegen.kernel import Argument
 from sketch.target.gpu_targets import cuda_target
 
 real = pytest.importorskip("cuda.bindings.driver")
@@ -108,7 +109,8 @@ class Bindings:
 
 def some_kernel(cubin: bytes = b"cubin", shared_bytes: int = 0) -> CudaKernel:
     launch = Launch("scale_0", 3, 64, ("x", "y"), ("const float*", "float*"), shared_bytes)
-    return CudaKernel(CudaSource("scale", "", (launch,), (), ()), H200, cubin, ())
+    arguments = (Argument("x", "float32", (8,), "output"), Argument("y", "float32", (8,), "output"))
+    return CudaKernel(CudaSource("scale", "", (launch,), arguments, ()), H200, cubin, ())
 
 
 def opened(bindings: Bindings) -> CudaDevice:
