@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from codegen.gpu import open as opening
+from codegen.gpu.device_kernel import DeviceKernel
 from codegen.gpu.driver import Driver
 from codegen.gpu.errors import DeviceError, DeviceLostError, DeviceMemoryError
 from codegen.gpu.host import device_target
 from codegen.gpu.protocol import capturing
 from codegen.gpu.real import CudaDevice
+from sketch.target.gpu_targets import emulated
 from tests.support.driver_bindings import H200, PRIMARY, Bindings, opened, real, some_kernel
 
 ANOTHER = 99  # the context of another device
@@ -162,3 +166,27 @@ def test_a_context_of_the_callers_that_is_gone_takes_no_device_along(
     monkeypatch.setattr(bindings, "cuCtxSetCurrent", gone, raising=False)
     device.free(device.allocate(8))
     assert not device.lost
+
+
+def test_a_gpu_has_a_name_that_does_not_depend_on_what_else_is_visible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = Bindings(), Bindings()
+    second.answers["cuDeviceGetUuid"] = (SimpleNamespace(bytes=bytes(16)),)
+    monkeypatch.setattr(opening, "check_runs", lambda *_: None)
+    monkeypatch.setattr("cuda.bindings.driver", first)
+    assert opening.device_identity(H200) == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    monkeypatch.setattr("cuda.bindings.driver", second)
+    assert opening.device_identity(H200) == "00000000-0000-0000-0000-000000000000"
+    assert opening.device_identity(emulated(H200)) == "h200"
+    assert first.elsewhere == [] and not first.named("cuDevicePrimaryCtxRetain")
+
+
+def test_events_of_a_graph_are_read_when_it_has_run() -> None:
+    bindings = Bindings()
+    with opened(bindings) as device, DeviceKernel(device, some_kernel(), {}) as kernel:
+        assert kernel.seconds(2) == pytest.approx(2.5e-3)
+    names = [call[0] for call in bindings.asked]
+    launched = names.index("cuGraphLaunch")
+    read = names.index("cuEventSynchronize", launched)
+    assert "cuStreamSynchronize" in names[launched:read]
