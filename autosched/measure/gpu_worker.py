@@ -17,7 +17,7 @@ from autosched.measure.timing_worker import TimingWorker
 from codegen.cuda.kernel import CudaKernel
 from codegen.file_cache import user_cache
 from codegen.gpu.device_kernel import DeviceKernel
-from codegen.gpu.open import open_device
+from codegen.gpu.open import device_identity, open_device
 from codegen.gpu.protocol import Device
 from sketch.dag.dag import ComputeDAG
 from sketch.population.population import from_rows
@@ -28,12 +28,11 @@ from sketch.target.target import Target
 # A GPU that had nothing to do for so long runs at a lower clock, and takes so long to be back.
 _IDLE_S: Final = 0.1
 _WAKE_S: Final = 0.05
-# Copies in a graph that warms clocks up.
+# Copies in a graph that warms clocks up with a short kernel.
 _WAKE_RUNS: Final = 16
 # Caches hold nothing of what they held once so many times their size went through them.
 _FLUSH_SIZES: Final = 2
 _LOCKS: Final = "devices"
-_FIRST_GPU: Final = "gpu-0"
 _SHORTEST_S: Final = 1e-9
 
 
@@ -47,7 +46,8 @@ class GpuBench:
 
     def __init__(self, target: Target) -> None:
         if not target.card.emulated:  # any number of devices can be emulated
-            self._lock = lock_device(user_cache(_LOCKS).folder / _FIRST_GPU)
+            name = f"gpu-{device_identity(target)}"
+            self._lock = lock_device(user_cache(_LOCKS).folder / name)
         self._device: Device = open_device(target)
         self._flush_bytes = _FLUSH_SIZES * target.l2_bytes
         self._flush_address: int | None = None
@@ -95,12 +95,17 @@ class GpuBench:
         return loaded.seconds_after_filling(self._flush_address, self._flush_bytes)
 
     def _wake_up(self, loaded: DeviceKernel) -> None:
-        """Run a kernel for a while after a pause, until the clocks are up."""
+        """Run a kernel for a while after a pause, until the clocks are up.
+
+        Once first: a slow kernel takes the time that is left to its candidate.
+        """
         if self._device.kind == "emulated" or time.monotonic() - self._last_run < _IDLE_S:
             return
-        spent = 0.0
-        while spent < _WAKE_S:
-            spent += max(loaded.seconds(_WAKE_RUNS), _SHORTEST_S)
+        each_s = spent_s = max(loaded.seconds(1), _SHORTEST_S)
+        while spent_s < _WAKE_S:
+            runs = _WAKE_RUNS if spent_s + _WAKE_RUNS * each_s <= _WAKE_S else 1
+            taken_s = max(loaded.seconds(runs), _SHORTEST_S)
+            each_s, spent_s = taken_s / runs, spent_s + taken_s
 
 
 def expected_seconds(sketch: Sketch, values: Mapping[DecisionId, int]) -> float:

@@ -111,10 +111,14 @@ class TimingWorker:
 
     def load(self, request: TimingRequest, slot: int) -> float | Failure:
         """Keep a kernel loaded under a number, for ``sample``; its relative error once checked."""
+        if slot in self._slots:  # first: there may not be room for both
+            self._bench.unload(self._slots.pop(slot))
         loaded = self._load(request)
         checked = self._run_once(self._memory(request), loaded, self._check)
         if not isinstance(checked, Failure):
             self._slots[slot] = loaded
+        elif not isinstance(loaded, Failure):
+            self._bench.unload(loaded)
         return checked
 
     def sample(self, slot: int) -> float:

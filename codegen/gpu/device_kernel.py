@@ -113,6 +113,8 @@ class DeviceKernel(Closeable):
 
     def _seconds(self, timed: _TimedGraph) -> float:
         self._stream.replay(timed.graph)
+        # The graph records its events when it runs: until then they have passed long ago.
+        self._stream.synchronise()
         return timed.after.seconds_since(timed.before)
 
     def _graph(self, runs: int) -> _TimedGraph:

@@ -210,6 +210,7 @@ class EmulatedDevice(Closeable):
     """
 
     kind: Final = "emulated"
+    ordinal: Final = 0
 
     def __init__(self, target: Target, cache: FileCache | None = None) -> None:
         missing = missing_emulator()

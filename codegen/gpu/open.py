@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from codegen.backend import check_runs
 from codegen.gpu.driver import Driver
 from codegen.gpu.emulated import EmulatedDevice
@@ -22,6 +24,22 @@ def device_arch(target: Target) -> str:
     from cuda.bindings import driver as bindings
 
     return arch_of(Driver(bindings))
+
+
+def device_identity(target: Target) -> str:
+    """A name of the device that there is for ``target``, whichever GPUs this process may see.
+
+    Raises:
+        TargetError: there is none here; the message says what to install or change.
+        DeviceError: it does not work.
+    """
+    check_runs(target, "run kernels")
+    if target.card.emulated:
+        return target.card.name
+    from cuda.bindings import driver as bindings
+
+    driver = Driver(bindings)
+    return str(UUID(bytes=driver.call("cuDeviceGetUuid", driver.device).bytes))
 
 
 def open_device(target: Target) -> Device:

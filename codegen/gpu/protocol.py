@@ -162,6 +162,11 @@ class Device(Protocol):
         ...
 
     @property
+    def ordinal(self) -> int:
+        """Which of this process's GPUs it is, as CUDA and DLPack count; 0 where it is emulated."""
+        ...
+
+    @property
     def target(self) -> Target:
         """What kernels must be made for."""
         ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Final
 from weakref import finalize
 
@@ -30,8 +29,8 @@ class CudaEvent:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.event = driver.call("cuEventCreate", 0)
-        finalize(self, _quietly, driver, "cuEventDestroy", self.event)
+        self.event = driver.make("cuEventDestroy", "cuEventCreate", 0)
+        finalize(self, driver.give_back_quietly, "cuEventDestroy", self.event)
 
     def seconds_since(self, earlier: DeviceEvent) -> float:
         """Seconds by the GPU's clock; see ``DeviceEvent``."""
@@ -46,13 +45,15 @@ class CudaEvent:
 
 
 class CudaGraph:
-    """An executable CUDA graph; ``events`` are recorded in it."""
+    """An executable CUDA graph; ``events`` are recorded in it.  Takes the captured ``graph``."""
 
     def __init__(self, driver: Driver, graph: Any, events: Sequence[CudaEvent]) -> None:
         self._events = events
-        self.executable = driver.call("cuGraphInstantiate", graph, 0)
-        driver.call("cuGraphDestroy", graph)
-        self._end = finalize(self, _quietly, driver, "cuGraphExecDestroy", self.executable)
+        try:
+            self.executable = driver.make("cuGraphExecDestroy", "cuGraphInstantiate", graph, 0)
+        finally:
+            driver.give_back_quietly("cuGraphDestroy", graph)
+        self._end = finalize(self, driver.give_back_quietly, "cuGraphExecDestroy", self.executable)
 
     def close(self) -> None:
         """Give it back; a second call does nothing."""
@@ -72,8 +73,8 @@ class CudaStream:
         self._end: finalize[..., CudaStream] | None = None
         if handle is None:
             flags = driver.bindings.CUstream_flags.CU_STREAM_NON_BLOCKING
-            self._stream = driver.call("cuStreamCreate", int(flags))
-            self._end = finalize(self, _quietly, driver, "cuStreamDestroy", self._stream)
+            self._stream = driver.make("cuStreamDestroy", "cuStreamCreate", int(flags))
+            self._end = finalize(self, driver.give_back_quietly, "cuStreamDestroy", self._stream)
 
     @property
     def handle(self) -> int:
@@ -138,7 +139,7 @@ class CudaStream:
         if events is None:
             raise DeviceError("this stream is not being captured", hint="call begin_capture first")
         try:
-            graph = self._driver.call("cuStreamEndCapture", self._stream)
+            graph = self._driver.make("cuGraphDestroy", "cuStreamEndCapture", self._stream)
         finally:
             self._driver.capture.release()
         return CudaGraph(self._driver, graph, events)
@@ -189,6 +190,11 @@ class CudaDevice(Closeable):
         return self._driver.name
 
     @property
+    def ordinal(self) -> int:
+        """Its number; see ``Device``."""
+        return self._driver.ordinal
+
+    @property
     def target(self) -> Target:
         """What kernels must be made for."""
         return self._target
@@ -205,27 +211,31 @@ class CudaDevice(Closeable):
 
     def allocate(self, size: int) -> int:
         """New memory; the driver's alignment is 256 or more."""
-        return int(self._driver.call("cuMemAlloc", max(size, 1)))
+        return int(self._driver.make("cuMemFree", "cuMemAlloc", max(size, 1)))
 
     def free(self, address: int) -> None:
         """Give memory back; see ``Device``."""
-        self._driver.call("cuMemFree", address)
+        self._driver.give_back("cuMemFree", address)
 
     def host_array(self, size: int) -> Array:
-        """Pinned memory, given back with the array."""
-        address = int(self._driver.call("cuMemAllocHost", max(size, 1)))
+        """Pinned memory, given back with the array, also after ``close``."""
+        address = int(self._driver.make("cuMemFreeHost", "cuMemAllocHost", max(size, 1)))
         block = (ctypes.c_uint8 * max(size, 1)).from_address(address)
-        finalize(block, _quietly, self._driver, "cuMemFreeHost", address)
+        finalize(block, self._driver.give_back_quietly, "cuMemFreeHost", address)
         return np.ctypeslib.as_array(block)[:size]
 
     def load(self, kernel: CudaKernel, expected_s: float) -> LoadedCode:
         """Load a cubin; see ``Device``.  ``expected_s`` is of no use: the GPU has a clock."""
         if not kernel.cubin:
             raise DeviceLaunchError("the kernel was made for the emulated device", kernel.name)
-        module = self._driver.call("cuModuleLoadData", kernel.cubin)
-        launches = tuple(
-            LoadedLaunch(each, self._function(module, each)) for each in kernel.source.launches
-        )
+        module = self._driver.make("cuModuleUnload", "cuModuleLoadData", kernel.cubin)
+        try:
+            launches = tuple(
+                LoadedLaunch(each, self._function(module, each)) for each in kernel.source.launches
+            )
+        except DeviceError:
+            self._driver.give_back_quietly("cuModuleUnload", module)
+            raise
         return LoadedCode(kernel, launches, module)
 
     def _function(self, module: Any, launch: Launch) -> Any:
@@ -239,7 +249,7 @@ class CudaDevice(Closeable):
 
     def unload(self, code: LoadedCode) -> None:
         """Give the code back; see ``Device``."""
-        self._driver.call("cuModuleUnload", code.handle)
+        self._driver.give_back("cuModuleUnload", code.handle)
 
     def stream(self) -> CudaStream:
         """A new stream that waits for no other."""
@@ -255,7 +265,7 @@ class CudaDevice(Closeable):
             self._driver.call("cuCtxSynchronize")
 
     def close(self) -> None:
-        """Let go of the GPU; its memory goes with the last user of its context."""
+        """Give everything back, and let go of the GPU; see ``Driver.close``."""
         self._driver.close()
 
 
@@ -263,10 +273,3 @@ def arch_of(driver: Driver) -> str:
     """The architecture of a GPU, ``sm_90``."""
     major = driver.attribute("COMPUTE_CAPABILITY_MAJOR")
     return f"sm_{major}{driver.attribute('COMPUTE_CAPABILITY_MINOR')}"
-
-
-def _quietly(driver: Driver, name: str, thing: Any) -> None:
-    """Give something back; where the device is lost, or closed, there is nothing left to give."""
-    with suppress(DeviceError):
-        if driver.usable:
-            driver.call(name, thing)

@@ -61,7 +61,13 @@ class DeviceArray:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's kind of device, and its number."""
-        return CPU if self._device.kind == "emulated" else CUDA, 0
+        return CPU if self._device.kind == "emulated" else CUDA, self._device.ordinal
+
+    def is_on(self, device: Device) -> bool:
+        """Whether ``device`` reads this memory in place: GPUs share it, emulated devices do not."""
+        if "emulated" in (self._device.kind, device.kind):
+            return self._device is device
+        return self._device.ordinal == device.ordinal
 
     def __repr__(self) -> str:
         return f"DeviceArray({self._name}{list(self.shape)} on {self._device.name})"
@@ -71,13 +77,17 @@ def read_array(value: Any, device: Device, where: str) -> NDArray[Any] | DeviceA
     """An array that is no NumPy array: in place where it is on the device.
 
     Raises:
-        InputError: it cannot be read, or lies on the device with gaps between its elements.
+        InputError: it cannot be read, lies on another GPU, or on the device with gaps between its
+            elements.
+        DeviceError: it is of another device of ours, which fails.
     """
     if isinstance(value, DeviceArray):
-        return value
+        return value if value.is_on(device) else value.numpy()
     try:
-        if value.__dlpack_device__()[0] != CUDA:
+        kind, number = value.__dlpack_device__()
+        if kind != CUDA:
             return np.from_dlpack(value)
+        _check_gpu(number, device, where)
         # The stream -1: everything on the device is waited for, or the caller orders it.
         borrowed = Borrowed(value.__dlpack__(stream=-1))
     except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as error:
@@ -86,10 +96,20 @@ def read_array(value: Any, device: Device, where: str) -> NDArray[Any] | DeviceA
             where,
             "give an array in CPU memory or on the GPU that needs no gradient",
         ) from error
-    if device.kind == "emulated":
-        raise InputError("an array on a GPU, but the device is emulated", where)
     if not borrowed.dense and math.prod(borrowed.shape):
         raise InputError(
             "an array on the GPU with gaps between its elements", where, "use .contiguous()"
         )
     return DeviceArray(borrowed.address, borrowed.shape, borrowed.dtype, device, borrowed)
+
+
+def _check_gpu(number: int, device: Device, where: str) -> None:
+    """Raises InputError unless memory of this GPU is memory of the device."""
+    if device.kind == "emulated":
+        raise InputError("an array on a GPU, but the device is emulated", where)
+    if number != device.ordinal:
+        raise InputError(
+            f"an array on GPU {number}, the module is on GPU {device.ordinal}",
+            where,
+            f"use .to('cuda:{device.ordinal}')",
+        )

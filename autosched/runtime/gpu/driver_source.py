@@ -19,8 +19,9 @@ _DECLARATIONS: Final = """\
 typedef struct {name}_context {name}_context;
 
 /* Loads code and constants from the files beside this one, all in `folder`, and takes memory on
-   CUDA device number `device`, in its primary context.  Everything returns {upper}_OK, the
-   driver's CUresult, {upper}_NO_FILE, {upper}_OUT_OF_MEMORY or {upper}_NULL_POINTER. */
+   CUDA device number `device`, in its primary context; the caller's own stays current.  Everything
+   returns {upper}_OK, the driver's CUresult, {upper}_NO_FILE, {upper}_OUT_OF_MEMORY or
+   {upper}_NULL_POINTER. */
 int {name}_init({name}_context **context, const char *folder, int device);
 
 /* Computes the outputs from arrays in CPU memory, one pointer a tensor, in the order below. */
@@ -65,6 +66,15 @@ struct {name}_context {{
     CUfunction functions[FUNCTIONS + 1];
     CUdeviceptr memory, constants;
 }};
+
+/* Make the program's context current, and afterwards the caller's again. */
+static int enter({name}_context *c) {{ return (int)cuCtxPushCurrent(c->cuda); }}
+
+static int leave(int status) {{
+    CUcontext left;
+    int popped = (int)cuCtxPopCurrent(&left);
+    return status ? status : popped;
+}}
 
 static CUdeviceptr start({name}_context *c, const CUdeviceptr *inputs, int segment) {{
     return segment == 0 ? c->memory : segment == 1 ? c->constants : inputs[segment - 2];
@@ -121,6 +131,7 @@ static int read_file(const char *folder, const char *name, char **bytes, size_t 
 static int load({name}_context *c, const char *folder) {{
     char *bytes = NULL;
     size_t size = 0;
+    CHECK(cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING));
     for (int m = 0; m < MODULES; ++m) {{
         CHECK(read_file(folder, modules[m], &bytes, &size));
         int status = (int)cuModuleLoadData(&c->modules[m], bytes);
@@ -154,9 +165,8 @@ int {name}_init({name}_context **context, const char *folder, int device) {{
     int status = (int)cuInit(0);
     if (!status) status = (int)cuDeviceGet(&c->device, device);
     if (!status) status = (int)cuDevicePrimaryCtxRetain(&c->cuda, c->device);
-    if (!status) status = (int)cuCtxSetCurrent(c->cuda);
-    if (!status) status = (int)cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING);
-    if (!status) status = load(c, folder);
+    if (!status) status = enter(c);
+    if (!status) status = leave(load(c, folder));
     if (status)
         {name}_free(c);
     else
@@ -164,14 +174,9 @@ int {name}_init({name}_context **context, const char *folder, int device) {{
     return status;
 }}
 
-int {name}_run({name}_context *c, const void *const *inputs, void *const *outputs) {{
-    if (!c || !inputs || !outputs) return {upper}_NULL_POINTER;
+static int run({name}_context *c, const void *const *inputs, void *const *outputs) {{
     CUdeviceptr given[{upper}_INPUTS + 1] = {{0}};
-    for (int n = 0; n < {upper}_OUTPUTS; ++n)
-        if (output_bytes[n] && !outputs[n]) return {upper}_NULL_POINTER;
-    CHECK(cuCtxSetCurrent(c->cuda));
     for (int n = 0; n < {upper}_INPUTS; ++n) {{
-        if (input_bytes[n] && !inputs[n]) return {upper}_NULL_POINTER;
         given[n] = c->memory + input_offsets[n];
         if (input_bytes[n])
             CHECK(cuMemcpyHtoDAsync(given[n], inputs[n], input_bytes[n], c->stream));
@@ -185,32 +190,52 @@ int {name}_run({name}_context *c, const void *const *inputs, void *const *output
     return (int)cuStreamSynchronize(c->stream);
 }}
 
-int {name}_submit({name}_context *c, const uint64_t *inputs, uint64_t *outputs, void *stream) {{
+int {name}_run({name}_context *c, const void *const *inputs, void *const *outputs) {{
     if (!c || !inputs || !outputs) return {upper}_NULL_POINTER;
+    for (int n = 0; n < {upper}_OUTPUTS; ++n)
+        if (output_bytes[n] && !outputs[n]) return {upper}_NULL_POINTER;
+    for (int n = 0; n < {upper}_INPUTS; ++n)
+        if (input_bytes[n] && !inputs[n]) return {upper}_NULL_POINTER;
+    CHECK(enter(c));
+    return leave(run(c, inputs, outputs));
+}}
+
+static int submit({name}_context *c, const uint64_t *inputs, uint64_t *outputs, CUstream stream) {{
     CUdeviceptr given[{upper}_INPUTS + 1] = {{0}};
-    CHECK(cuCtxSetCurrent(c->cuda));
     for (int n = 0; n < {upper}_INPUTS; ++n) {{
         given[n] = (CUdeviceptr)inputs[n];
         if (given[n] % {alignment} == 0) continue;
         given[n] = c->memory + input_offsets[n];
         if (input_bytes[n])
-            CHECK(cuMemcpyDtoDAsync(given[n], (CUdeviceptr)inputs[n], input_bytes[n],
-                                    (CUstream)stream));
+            CHECK(cuMemcpyDtoDAsync(given[n], (CUdeviceptr)inputs[n], input_bytes[n], stream));
     }}
-    CHECK(execute(c, given, (CUstream)stream));
+    CHECK(execute(c, given, stream));
     for (int n = 0; n < {upper}_OUTPUTS; ++n)
         outputs[n] = (uint64_t)at(c, given, &output_places[n], 0);
     return {upper}_OK;
 }}
 
-void {name}_free({name}_context *c) {{
-    if (!c) return;
+int {name}_submit({name}_context *c, const uint64_t *inputs, uint64_t *outputs, void *stream) {{
+    if (!c || !inputs || !outputs) return {upper}_NULL_POINTER;
+    CHECK(enter(c));
+    return leave(submit(c, inputs, outputs, (CUstream)stream));
+}}
+
+static void give_back({name}_context *c) {{
     if (c->stream) cuStreamSynchronize(c->stream);
     if (c->memory) cuMemFree(c->memory);
     if (c->constants) cuMemFree(c->constants);
     for (int m = 0; m < MODULES; ++m)
         if (c->modules[m]) cuModuleUnload(c->modules[m]);
     if (c->stream) cuStreamDestroy(c->stream);
+}}
+
+void {name}_free({name}_context *c) {{
+    if (!c) return;
+    if (c->cuda && !enter(c)) {{
+        give_back(c);
+        leave({upper}_OK);
+    }}
     if (c->cuda) cuDevicePrimaryCtxRelease(c->device);
     free(c);
 }}

@@ -65,11 +65,12 @@ class DeviceExecutor:
         self._resident, self._program = resident, resident.program
         device = resident.device
         self._layout = caller_layout(self._program)
-        self._memory = device.allocate(max(1, self._layout.device_bytes))
-        self._pinned: NDArray[np.uint8] = device.host_array(max(1, self._layout.host_bytes))
         self.stream = device.stream()
         self._graphs = Graphs()
+        self._memory = device.allocate(max(1, self._layout.device_bytes))
+        # From here on, so that the memory is given back also where the rest fails.
         finalize(self, _give_back, resident.hold, self.stream, self._graphs, self._memory)
+        self._pinned: NDArray[np.uint8] = device.host_array(max(1, self._layout.host_bytes))
         self._parts = _parts(self._program, payloads, bool(self._layout.outputs))
         self._segments = {"arena": self._memory, "constants": resident.address}
         self._own = {n: self._memory + offset for n, offset in self._layout.inputs.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Final
 
 from autosched.runtime.explanation import Machine
@@ -91,28 +92,25 @@ def measured_flops(device: Device, trips: int = TRIPS) -> float:
     target = device.target
     blocks = _BLOCKS_EACH * target.threads
     flops = 2.0 * CHAINS * trips * _THREADS * blocks
-    code = device.load(_chains(target, blocks, trips), flops / nominal_machine(target, 0).flops)
-    out = device.allocate(DEVICE_ALIGNMENT)
-    try:
+    with ExitStack() as stack:
+        code = device.load(_chains(target, blocks, trips), flops / nominal_machine(target, 0).flops)
+        stack.callback(device.unload, code)
+        out = device.allocate(DEVICE_ALIGNMENT)
+        stack.callback(device.free, out)
         return flops / _best_seconds(device, lambda s: s.launch(code.launches[0], [out]))
-    finally:
-        device.free(out)
-        device.unload(code)
 
 
 def _best_seconds(device: Device, work: Callable[[DeviceStream], None]) -> float:
     """Seconds of what ``work`` submits, as a graph: the fastest of a few, after one to warm up."""
-    stream = device.stream()
-    with capturing(stream) as graphs:
-        work(stream)
-    (graph,) = graphs
-    found = []
-    for _ in range(_REPEATS + 1):
-        before = stream.record()
-        stream.replay(graph)
-        found.append(stream.record().seconds_since(before))
-    graph.close()
-    stream.close()
+    with closing(device.stream()) as stream:
+        with capturing(stream) as graphs:
+            work(stream)
+        with closing(graphs[0]) as graph:
+            found = []
+            for _ in range(_REPEATS + 1):
+                before = stream.record()
+                stream.replay(graph)
+                found.append(stream.record().seconds_since(before))
     return min(found[1:])
 
 

@@ -27,7 +27,9 @@ class DeviceHold:
 
 
 class Resident:
-    """A program on a device, which is closed when nobody uses the program any more.
+    """A program on a device of its own, which is closed when nobody uses the program any more.
+
+    Closing it gives back code and constants.
 
     Attributes:
         hold: whoever has memory of the device to give back has this, too.
@@ -49,18 +51,27 @@ class Resident:
         """Load all code and copy the constants; raises DeviceError where there is no room."""
         self.hold = DeviceHold(device)
         self.device, self.program, self.constants = device, program, constants
-        self.code = {
-            symbol: device.load(stored.kernel, stored.expected_s)
-            for symbol, stored in kernels.items()
-        }
         self.buffers = {
             symbol: tuple(a.name for a in stored.kernel.arguments)
             + tuple(name for name, _ in stored.kernel.workspaces)
             for symbol, stored in kernels.items()
         }
-        self.address = device.allocate(max(1, constants.nbytes))
-        stream = device.stream()
+        try:
+            self.code = {
+                symbol: device.load(stored.kernel, stored.expected_s)
+                for symbol, stored in kernels.items()
+            }
+            self.address = self._copied(constants)
+        except BaseException:
+            device.close()  # now: whoever tries again meanwhile still holds the error, and so us
+            raise
+
+    def _copied(self, constants: NDArray[np.uint8]) -> int:
+        """The address of the constants on the device."""
+        address = self.device.allocate(max(1, constants.nbytes))
+        stream = self.device.stream()
         if constants.nbytes:
-            stream.copy_in(self.address, constants)
+            stream.copy_in(address, constants)
         stream.synchronise()
         stream.close()
+        return address

@@ -16,15 +16,16 @@ FLUSHED = 4096
 
 
 class Loaded:
-    """A kernel of a millisecond that notes what is run."""
+    """A kernel, of a millisecond or another time, that notes what is run."""
 
-    def __init__(self) -> None:
+    def __init__(self, each_s: float = EACH_S) -> None:
+        self.each_s = each_s
         self.runs: list[int] = []
         self.filled: list[tuple[int, int]] = []
 
     def seconds(self, runs: int = 1) -> float:
         self.runs.append(runs)
-        return EACH_S * runs
+        return self.each_s * runs
 
     def seconds_after_filling(self, address: int, size: int) -> float:
         self.filled.append((address, size))
@@ -37,6 +38,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     device = SimpleNamespace(kind="gpu", allocate=lambda size: FLUSHED + size)
     monkeypatch.setattr(gpu_worker, "open_device", lambda _: device)
+    monkeypatch.setattr(gpu_worker, "device_identity", lambda _: "a1")
     monkeypatch.setattr(gpu_worker, "lock_device", lambda path: found.append(path.name))
     monkeypatch.setattr(gpu_worker, "time", SimpleNamespace(monotonic=lambda: 0.0))
     return found
@@ -56,6 +58,17 @@ def test_clocks_are_up_before_anything_is_timed(
     assert len(loaded.runs) > 2  # after a pause
 
 
+@pytest.mark.parametrize(
+    "each_s, runs", [(0.6, [1, 1]), (0.02, [1, 1, 1, 1]), (2.9e-3, [1, 16, 1, 1])]
+)
+def test_a_slow_kernel_is_not_run_more_than_it_takes(
+    locked: list[str], each_s: float, runs: list[int]
+) -> None:
+    bench, loaded = GpuBench(H200), Loaded(each_s)
+    bench.run(loaded, 1, "warm")  # type: ignore[arg-type]
+    assert loaded.runs == runs
+
+
 def test_caches_are_flushed_before_each_run(locked: list[str]) -> None:
     bench, loaded = GpuBench(H200), Loaded()
     assert bench.run(loaded, 4, "l2_cold") == pytest.approx(2 * EACH_S)  # type: ignore[arg-type]
@@ -65,6 +78,6 @@ def test_caches_are_flushed_before_each_run(locked: list[str]) -> None:
 
 def test_a_gpu_is_one_process_and_an_emulated_one_of_many(locked: list[str]) -> None:
     GpuBench(H200)
-    assert locked == ["gpu-0"]
+    assert locked == ["gpu-a1"]
     GpuBench(emulated(H200))
-    assert locked == ["gpu-0"]
+    assert locked == ["gpu-a1"]

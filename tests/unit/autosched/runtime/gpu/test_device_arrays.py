@@ -26,16 +26,19 @@ class RealDevice:
     kind = "gpu"
     name = "NVIDIA H200"
 
+    def __init__(self, ordinal: int = 0) -> None:
+        self.ordinal = ordinal
+
 
 class Lender:
-    """Another library that says of an array that it is on a GPU."""
+    """Another library that says of an array that it is on a GPU, the first or another."""
 
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
+    def __init__(self, array: np.ndarray, number: int = 0) -> None:
+        self.array, self.number = array, number
         self.streams: list[int | None] = []
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA, 0
+        return CUDA, self.number
 
     def __dlpack__(self, stream: int | None = None) -> Any:
         self.streams.append(stream)
@@ -65,6 +68,41 @@ def test_arrays_with_gaps_and_of_a_gpu_that_is_not_there_are_refused() -> None:
     for gaps in (whole[:, :2], whole.T):
         with pytest.raises(InputError, match="gaps between its elements"):
             read_array(Lender(gaps), RealDevice(), "x")  # type: ignore[arg-type]
+
+
+def test_an_array_of_another_gpu_is_refused() -> None:
+    lender = Lender(np.zeros((2, 3), np.float32), 1)
+    with pytest.raises(InputError, match=r"on GPU 1, the module is on GPU 0.*\.to\('cuda:0'\)"):
+        read_array(lender, RealDevice(), "x")  # type: ignore[arg-type]
+    assert lender.streams == []
+    assert isinstance(read_array(lender, RealDevice(1), "x"), DeviceArray)  # type: ignore[arg-type]
+    array = DeviceArray(256, (2,), "float32", RealDevice(1), None)  # type: ignore[arg-type]
+    assert array.__dlpack_device__() == (CUDA, 1)
+
+
+def test_arrays_of_other_modules_are_read_in_place_where_the_memory_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copied = np.arange(2, dtype=np.float32)
+    monkeypatch.setattr(DeviceArray, "numpy", lambda _: copied)
+    gpu = DeviceArray(256, (2,), "float32", RealDevice(), None)  # type: ignore[arg-type]
+    assert read_array(gpu, RealDevice(), "x") is gpu  # type: ignore[arg-type]
+    assert read_array(gpu, RealDevice(1), "x") is copied  # type: ignore[arg-type]
+    with EmulatedDevice(EMULATED) as device, EmulatedDevice(EMULATED) as other:
+        array = DeviceArray(device.allocate(8), (2,), "float32", device, None)
+        assert read_array(array, device, "x") is array
+        assert read_array(array, other, "x") is copied
+        assert read_array(array, RealDevice(), "x") is copied  # type: ignore[arg-type]
+
+
+def test_results_of_one_emulated_module_go_into_another() -> None:
+    first, second = (asd.compile(loop_network(), EMULATED) for _ in range(2))
+    inputs = first.random_inputs()
+    out = next(iter(first.run_on_device(inputs).values()))
+    name = next(name for name, array in inputs.items() if array.shape == out.shape)
+    expected = first.run(inputs | {name: out.numpy()})
+    for key, found in second.run(inputs | {name: out}).items():
+        np.testing.assert_array_equal(found, expected[key])
 
 
 def test_results_are_shared_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

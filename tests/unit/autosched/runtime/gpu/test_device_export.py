@@ -23,6 +23,7 @@ from codegen.gpu.emulation.library import compile_unit, translation_unit
 from tests.support.device_networks import loop_network
 
 DRIVER = Path(asd.__file__).parents[1] / "tests" / "support" / "cuda_driver"
+ANOTHER = 4096  # a context of the caller's
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
@@ -64,6 +65,7 @@ def submit_from_anywhere(
         ctypes.memmove(address, np.ascontiguousarray(array).ctypes.data, array.nbytes)
     given, found = (ctypes.c_uint64 * len(room))(*addresses), (ctypes.c_uint64 * len(expected))()
     assert library.net_submit(context, given, found, ctypes.c_void_p(1)) == 0
+    assert library.driver_current() == ANOTHER
     for array, address in zip(expected.values(), found, strict=True):
         got = np.frombuffer(ctypes.string_at(address, array.nbytes), array.dtype)
         np.testing.assert_array_equal(got.reshape(array.shape), array)
@@ -79,6 +81,8 @@ def test_exported_source_runs_on_the_driver_alone(
     exported = module.export_library(tmp_path / "net")
     assert isinstance(exported, ExportedSource)
     library = build(exported, module, tmp_path)
+    library.driver_current.restype = ctypes.c_void_p
+    library.driver_set_current(ctypes.c_void_p(ANOTHER))
     inputs = module.random_inputs(3)
     outputs = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in module.outputs}
     given = (ctypes.c_void_p * len(inputs))(*(array.ctypes.data for array in inputs.values()))
@@ -87,15 +91,16 @@ def test_exported_source_runs_on_the_driver_alone(
     assert library.net_init(ctypes.byref(context), str(tmp_path).encode(), 0) == 0
     for _ in range(2):
         assert library.net_run(context, given, found) == 0
+        assert library.driver_current() == ANOTHER
     for name, array in evaluate(network.graph, inputs).items():
         np.testing.assert_allclose(outputs[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
     submit_from_anywhere(library, context, inputs, outputs)
     library.net_free(context)
-    assert library.driver_alive() == 0
+    assert library.driver_alive() == 0 and library.driver_current() == ANOTHER
     for file in exported.files:
         file.unlink()
         assert library.net_init(ctypes.byref(context), str(tmp_path).encode(), 0) == -1
-        assert library.driver_alive() == 0
+        assert library.driver_alive() == 0 and library.driver_current() == ANOTHER
         break
 
 

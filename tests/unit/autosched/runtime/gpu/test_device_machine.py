@@ -14,6 +14,8 @@ from autosched.runtime.gpu.machine import (
     measured_flops,
     nominal_machine,
 )
+from codegen.cuda.nvrtc import missing_compiler
+from codegen.gpu.errors import DeviceMemoryError
 from codegen.gpu.open import open_device
 from sketch.target.gpu_targets import cuda_target, emulated
 from tests.support.units import HALVES, int_arrays, int_product
@@ -45,3 +47,16 @@ def test_a_program_is_explained_with_the_units_that_it_uses() -> None:
         assert set(explained.machine.units) == units and len(units) == used
         assert str(explained).count(", or ") == used
         assert module.profile(repeats=1).peak_gflops == pytest.approx(67e3, rel=0.01)
+
+
+@pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+@pytest.mark.parametrize("function", ["cuMemAlloc", "cuGraphLaunch", "cuGraphInstantiate"])
+def test_a_measurement_that_fails_leaves_nothing_on_the_device(function: str) -> None:
+    driver_bindings = pytest.importorskip("tests.support.driver_bindings")
+    bindings = driver_bindings.Bindings()
+    with driver_bindings.opened(bindings) as device:
+        bindings.fail[function] = "CUDA_ERROR_OUT_OF_MEMORY"
+        with pytest.raises(DeviceMemoryError) as caught:
+            measured_flops(device, trips=1)
+        ends = {end for end, _ in bindings.alive} - {"cuEventDestroy"}
+        assert ends == {"cuDevicePrimaryCtxRelease"} and caught.value
