@@ -13,6 +13,7 @@ from codegen.calibration import calibrated
 from codegen.cpu_share import usable_cpus
 from codegen.llvm.permission import usable_features
 from sketch.errors import TargetError
+from sketch.target.rates import nominal_rates
 from sketch.target.target import Target
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -120,6 +121,7 @@ def _target(choice: InstructionSet, threads: int) -> Target:
         l1_bytes=l1_bytes,
         l2_bytes=l2_bytes,
         l3_bytes=l3_bytes,
+        rates=nominal_rates(choice.vector_bytes),
     )
 
 

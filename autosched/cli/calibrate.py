@@ -53,12 +53,14 @@ def _run(args: argparse.Namespace) -> None:
 def _table(found: Calibration | None) -> str:
     from autosched.runtime.table import render_table
     from codegen.calibration import MEASURED
-    from sketch.target.rates import USUAL_RATES
+    from codegen.host import host_target
+    from sketch.target.rates import nominal_rates
 
     if found is None:
         return "not calibrated: targets of this machine have nominal rates"
+    nominal = nominal_rates(host_target(1).vector_bytes)
     rows = [
-        (name, f"{found.rates[name]:.4g}", f"{getattr(USUAL_RATES, name):.4g}",
+        (name, f"{found.rates[name]:.4g}", f"{getattr(nominal, name):.4g}",
          f"{100 * found.spread[name]:.1f}")
         for name in MEASURED
     ]  # fmt: skip

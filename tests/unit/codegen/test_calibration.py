@@ -16,9 +16,10 @@ from codegen.calibration import (
     machine_of,
 )
 from codegen.host import cpu_target, host_target
-from sketch.target.rates import USUAL_RATES
+from sketch.target.rates import nominal_rates
 
 HERE = host_target(2)
+NOMINAL = nominal_rates(HERE.vector_bytes)
 
 
 @pytest.fixture
@@ -34,18 +35,18 @@ def keep(tmp_path, monkeypatch) -> Callable[[str], None]:
 
 
 def made(**changes: object) -> Calibration:
-    rates = {name: 1.5 * getattr(USUAL_RATES, name) for name in MEASURED}
+    rates = {name: 1.5 * getattr(NOMINAL, name) for name in MEASURED}
     found = Calibration(machine_of(HERE), 2, rates, dict.fromkeys(MEASURED, 0.01), "load 0.1")
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
 def test_targets_of_this_machine_have_the_measured_rates(keep):
-    assert host_target().rates == USUAL_RATES
+    assert host_target().rates == NOMINAL
     keep(made().to_text())
     found = host_target(1).rates
-    assert {getattr(found, name) / getattr(USUAL_RATES, name) for name in MEASURED} == {1.5}
-    assert replace(found, **{name: getattr(USUAL_RATES, name) for name in MEASURED}) == USUAL_RATES
-    assert cpu_target("cpu-avx2").rates == USUAL_RATES
+    assert {getattr(found, name) / getattr(NOMINAL, name) for name in MEASURED} == {1.5}
+    assert replace(found, **{name: getattr(NOMINAL, name) for name in MEASURED}) == NOMINAL
+    assert cpu_target("cpu-avx2").rates == nominal_rates(32)
 
 
 def test_a_file_reads_back_what_was_written(keep):
@@ -71,7 +72,7 @@ def test_a_file_reads_back_what_was_written(keep):
 def test_what_cannot_be_believed_counts_as_none(keep, text):
     keep(text)
     assert known_calibration(HERE) is None
-    assert host_target().rates == USUAL_RATES
+    assert host_target().rates == NOMINAL
 
 
 def test_records_do_not_tell_machines_apart_by_rates(keep):

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from codegen.host import cpu_target
 from sketch.errors import TargetError
 from sketch.target.code_limits import CodeLimits
 from sketch.target.gpu_targets import ARCHS, CARDS, cuda_target, emulated
-from sketch.target.rates import Rates
+from sketch.target.rates import USUAL_RATES, Rates, nominal_rates
 from sketch.target.target import Target
 
 
@@ -101,3 +102,13 @@ def test_an_emulated_card_is_never_called_like_the_card() -> None:
     card = cuda_target("h200")
     assert (card.label, emulated(card).label) == ("h200", "emulated h200")
     assert cuda_target("sm_90").label == "sm_90"
+
+
+def test_caches_deliver_as_many_bytes_to_registers_of_any_length() -> None:
+    rates = {size: nominal_rates(size) for size in (16, 32, 64)}
+    assert rates[64] == USUAL_RATES
+    for name in ("l2", "l3", "memory"):
+        delivered = {size * getattr(each, name) for size, each in rates.items()}
+        assert delivered == {64 * getattr(USUAL_RATES, name)}
+    assert rates[16].loads == USUAL_RATES.loads  # a cycle, whatever they are long
+    assert cpu_target("cpu-avx2", 1).rates == rates[32]
