@@ -70,15 +70,23 @@ def _added(graph: Graph, node: Node) -> _Hidden | None:
         if mask.shape != (1,) * (mask.ndim - 2) + shape[-2:] or mask.dtype.kind != "f":
             continue
         kept = np.equal(mask, 0)
-        far = np.less_equal(mask, _FAR if _is_product(graph, data) else -np.inf)
+        seen = kept.reshape(shape[-2:])
+        far = np.less_equal(mask, _FAR if _is_product(graph, data, seen) else -np.inf)
         if np.all(kept | far) and _feeds_softmax(graph, node.output):
-            diagonal = _diagonal(kept.reshape(shape[-2:]))
+            diagonal = _diagonal(seen)
             return None if diagonal is None else _Hidden(data, diagonal)
     return None
 
 
-def _is_product(graph: Graph, value: str) -> bool:
-    """Whether a value is a product, scaled and seen in another shape at most."""
+def _is_product(graph: Graph, value: str, kept: Array) -> bool:
+    """Whether a value is a product, scaled and seen in another shape at most, wherever ``kept``
+    [rows, columns] is true.
+    """
+    while (node := graph.producers.get(value)) is not None and isinstance(node.op, Where):
+        chosen = _chosen(graph, node, kept)
+        if chosen is None:
+            return False
+        value = chosen
     while (node := graph.producers.get(value)) is not None:
         if isinstance(node.op, MatMul | Einsum):
             return True
@@ -88,6 +96,16 @@ def _is_product(graph: Graph, value: str) -> bool:
             return False
         (value,) = inputs
     return False
+
+
+def _chosen(graph: Graph, node: Node, kept: Array) -> str | None:
+    """What a choice by a constant gives wherever ``kept`` is true; None: now this, now that."""
+    condition, then, otherwise = node.inputs
+    seen, shape = graph.constants.get(condition), graph.types[node.output].shape
+    if seen is None or seen.shape != (1,) * (seen.ndim - 2) + kept.shape or seen.ndim > len(shape):
+        return None
+    of_kept = seen.reshape(kept.shape)[kept]
+    return then if of_kept.all() else None if of_kept.any() else otherwise
 
 
 def _feeds_softmax(graph: Graph, value: str) -> bool:

@@ -62,15 +62,30 @@ def test_other_masks_stay(graph: Graph) -> None:
 
 
 def added(
-    mask: np.ndarray, reader: Softmax | None = SOFTMAX, turned: bool = False, padded: bool = False
+    mask: np.ndarray,
+    reader: Softmax | None = SOFTMAX,
+    turned: bool = False,
+    padded: bool = False,
+    chosen: np.ndarray | None = None,
 ) -> Graph:
-    """A mask added to scaled products; ``padded``: after one that is known at run time only."""
+    """A mask added to scaled products.
+
+    Args:
+        mask: what is added.
+        reader: of the sum.
+        turned: the mask is the first operand.
+        padded: another one, known at run time only, was added before.
+        chosen: where products have not been replaced by a number before.
+    """
     net = GraphBuilder("net")
     x, keys = net.input(Value("x", (*SHAPE[:-1], 4))), net.input(Value("keys", (*SHAPE[:2], 4, 7)))
     scale = net.constant("scale", np.asarray(0.5, np.float32))
     data = net.add(BinaryOp("mul"), [net.add(MatMul(), [x, keys]), scale])
     if padded:
         data = net.add(BinaryOp("add"), [data, net.input(Value("padding", (2, 1, 1, 7)))])
+    if chosen is not None:
+        lowest = net.constant("lowest", np.asarray(np.finfo(np.float32).min, np.float32))
+        data = net.add(Where(), [net.constant("chosen", chosen), data, lowest])
     other = net.constant("mask", mask.astype(np.float32))
     scores = net.add(BinaryOp("add"), [other, data] if turned else [data, other])
     return net.finish({"y": scores if reader is None else net.add(reader, [scores])})
@@ -94,6 +109,19 @@ def test_numbers_added_to_scores(far: float, turned: bool) -> None:
 def _inputs(graph: Graph) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(3)
     return {v.name: rng.standard_normal(v.shape, dtype=np.float32) for v in graph.inputs}
+
+
+@pytest.mark.parametrize(("hidden_before", "named"), [(0, True), (2, True), (-1, False)])
+def test_masks_that_hide_what_is_hidden_already(hidden_before: int, named: bool) -> None:
+    """Models choose by a triangle, and add the mask of all tokens after that."""
+    lowest = float(np.finfo(np.float32).min)
+    chosen = np.tri(5, 7, hidden_before, dtype=np.bool_)[None, None]
+    graph = added(_scores(far=lowest), chosen=chosen)
+    found = name_triangles(graph)
+    assert any(isinstance(node.op, Triangle) for node in found.nodes) == named
+    with np.errstate(over="ignore"):  # two of the lowest numbers make minus infinity
+        ours, theirs = (evaluate(each, _inputs(graph))["y"] for each in (found, graph))
+    np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("far", [-np.inf, float(np.finfo(np.float32).min)])
