@@ -84,10 +84,8 @@ def test_only_records_that_matter_are_read(tmp_path: Path) -> None:
 def test_equal_times_are_in_the_order_of_the_log(tmp_path: Path, count: int) -> None:
     """As many of them are read as of others: estimates of a device are often equal."""
     store = open_store(f"sqlite:///{tmp_path}/store.db")
-    slow = Record("a", HERE, "direct", (), {"0.0@1": -1}, Timing((2.0,)))
-    equal = [
-        replace(slow, decisions={"0.0@1": n}, result=Timing((1.0,))) for n in range(count)
-    ]
+    slow = Record("a", HERE, "direct", (), {"0.0@1": 99}, Timing((2.0,)))
+    equal = [replace(slow, decisions={"0.0@1": n}, result=Timing((1.0,))) for n in range(count)]
     store.append([slow, *equal])
     found = store.read_best(("a",), HERE).records
     assert found == (tuple(equal[:4]) if count >= 4 else (slow, *equal))
