@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.features import Features
+from costmodel.model_file import write_model
 
 _BIT_GENERATORS: Final[Mapping[str, type[np.random.BitGenerator]]] = {
     kind.__name__: kind
@@ -82,9 +83,13 @@ class RandomModel:
         """Data do not change a random model."""
 
     def save(self, path: Path) -> None:
-        """Write the state of the generator."""
+        """Write the state of the generator.
+
+        Raises:
+            CostModelError: it cannot be written.
+        """
         state = {"model": "random", "state": self._rng.bit_generator.state}
-        path.write_text(json.dumps(state), encoding="utf-8")
+        write_model(path, json.dumps(state))
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -120,8 +125,12 @@ class DraftModel:
         """Data do not change the draft model."""
 
     def save(self, path: Path) -> None:
-        """Write which model it is."""
-        path.write_text(json.dumps({"model": "draft"}), encoding="utf-8")
+        """Write which model it is.
+
+        Raises:
+            CostModelError: it cannot be written.
+        """
+        write_model(path, json.dumps({"model": "draft"}))
 
     @classmethod
     def load(cls, path: Path) -> Self:

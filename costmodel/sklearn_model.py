@@ -19,6 +19,7 @@ from costmodel.dataset import Dataset, Table
 from costmodel.errors import CostModelError
 from costmodel.extra_feature import ExtraFeature, check_version, extra_names, feature_version
 from costmodel.features import Features
+from costmodel.model_file import write_model
 
 _LEAST_PROGRAMS: Final = 8
 
@@ -95,12 +96,15 @@ class SklearnModel:
         """Write the regressor with pickle, which scikit-learn has no other format than.
 
         Whoever can write to such a file decides what code runs when it is loaded.
+
+        Raises:
+            CostModelError: it cannot be written.
         """
         content = {
             "model": "sklearn", "features": feature_version(self._extra),
             "template": self._template, "fitted": self._fitted,
         }  # fmt: skip
-        path.write_bytes(pickle.dumps(content))
+        write_model(path, pickle.dumps(content))
 
     @classmethod
     def load(

@@ -1,7 +1,7 @@
 """Parsing, dispatch, and what becomes of errors.
 
-Exit codes: 0 done, 1 an error of ours (one line on stderr), 2 wrong usage, 130 interrupted, 143 and
-129 ended by SIGTERM and SIGHUP.
+Exit codes: 0 done, 1 an error of ours (one line on stderr), 2 wrong usage, 130 interrupted, 141
+nobody read stdout to its end, 143 and 129 ended by SIGTERM and SIGHUP.
 Warnings are lines on stderr, too; what a command was asked for goes to stdout.
 """
 
@@ -12,7 +12,7 @@ import errno
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import Any, Final
 
@@ -34,9 +34,9 @@ from autosched.cli import (
     watch,
     workloads,
 )
-from autosched.cli.command import Command, Parser, add_command, check_output
+from autosched.cli.command import Command, Parser, add_command, check_outputs
 from autosched.cli.ending import drop_output, ending_on_signals, say_ending
-from autosched.cli.exit_codes import FAILED, OK
+from autosched.cli.exit_codes import CUT, FAILED, OK
 from autosched.system.release import __version__
 from autosched.system.user_warnings import AutoschedWarning
 from sketch.errors import AutoschedError
@@ -74,12 +74,11 @@ a first session:
 exit codes:
   0 done    1 an error, told in one line on stderr    2 wrong usage
   130 interrupted (Ctrl-C)    143 ended by SIGTERM    129 ended by SIGHUP
+  141 stdout was closed early, as by `| head`; files are written all the same
 """
 
 # Errors of files are ours before they come here; what is left is that of stdout.
 _OF_OUTPUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# Arguments that name a file to write once all work is done.
-_OUTPUTS: Final = ("json", "csv")
 
 
 def make_parser() -> Parser:
@@ -109,7 +108,8 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
             return
         text = " ".join(str(message).split())
         if not quiet and text not in seen:
-            print(f"autosched: warning: {text}", file=sys.stderr)
+            with suppress(BrokenPipeError):  # ``2>&1 | head``
+                print(f"autosched: warning: {text}", file=sys.stderr)
         seen.add(text)
 
     with warnings.catch_warnings():
@@ -142,14 +142,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     try:
         args = make_parser().parse_args(argv)
-        for name in _OUTPUTS:
-            check_output(getattr(args, name, None))
+        check_outputs(args)
         with _plain_warnings(args.quiet):
             args.run(args)
         sys.stdout.flush()
+        return CUT if getattr(args, "cut", False) else OK
     except AutoschedError as error:
         print(f"autosched: {' '.join(str(error).split())}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:  # the reader has gone (``| head``)
         drop_output()
-    return OK
+        return CUT

@@ -27,8 +27,8 @@ def _run(args: argparse.Namespace) -> None:
         module.pin_threads()
     with Waiting(f"timing {module.name}", args.quiet):
         result = module.benchmark(repeats=args.repeats)
-    say(args, result)
     write_json(args.json, result.to_json())
+    say(args, result)
 
 
 COMMAND = Command(

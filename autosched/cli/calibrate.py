@@ -44,10 +44,10 @@ def _run(args: argparse.Namespace) -> None:
     else:
         with Waiting("measuring the rates of this machine", args.quiet):
             found = calibrate(args.force)
-    say(args, _table(found))
     write_json(args.json, None if found is None else {"rates": dict(found.rates),
         "spread": dict(found.spread), "machine": found.machine, "threads": found.threads,
         "conditions": found.conditions, "disturbed": found.disturbed})  # fmt: skip
+    say(args, _table(found))
 
 
 def _table(found: Calibration | None) -> str:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from autosched.system.json_values import finite_values
+from autosched.system.replaced_file import whole_output
 from sketch.errors import AutoschedError
 
 MOST_THREADS: Final = 1024
+STDOUT: Final = "-"
+"""Instead of a file: stdout."""
+# Arguments that name a file to write once all work is done.
+_OUTPUTS: Final = ("json", "csv")
+# Arguments that name files to read, or may.
+_READ: Final = (
+    "model", "more", "which", "workload", "policy", "cost_model", "examples", "corpora",
+    "constants", "precision_data",
+)  # fmt: skip
 # Arguments that name a file, or may.
 _FILES: Final = ("FILE", "LOG", "MODEL", "PATH")
 
@@ -115,42 +127,118 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def say(args: argparse.Namespace, text: object) -> None:
-    """Print a result for people: not with --quiet, nor into JSON on stdout."""
-    if not args.quiet and getattr(args, "json", None) != "-":
+    """Print a result for people: not with --quiet, nor into a table or JSON on stdout.
+
+    Where nobody reads it any more, what is still to do is done; ``args.cut`` tells of it.
+    """
+    if args.quiet or STDOUT in (getattr(args, "json", None), getattr(args, "csv", None)):
+        return
+    try:
         print(text)
+    except BrokenPipeError:
+        args.cut = True
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Check --json and --csv, which are written once all work is done.
+
+    Raises:
+        UsageError: one cannot be written, is read by the command, or is named by the other, too.
+    """
+    outputs = [getattr(args, name, None) for name in _OUTPUTS]
+    for n, output in enumerate(outputs):
+        check_apart(output, [*given_files(args), *(other for other in outputs[:n] if other)])
+        if output != STDOUT:
+            check_output(output)
+
+
+def given_files(args: argparse.Namespace) -> list[str]:
+    """The files that a command reads, and its log, which may be still to be made."""
+    given = [value for name in _READ if (value := getattr(args, name, None)) is not None]
+    texts = [
+        str(text) for value in given for text in (value if isinstance(value, list) else [value])
+    ]
+    # Also those of FILE.py:NAME.
+    names = [name for text in texts for name in (text, text.rpartition(":")[0])]
+    logs = [getattr(args, "log", None), *getattr(args, "logs", [])]
+    return [*filter(os.path.exists, names), *(log for log in logs if log is not None)]
+
+
+def check_apart(output: str | Path | None, others: Iterable[str | Path]) -> None:
+    """Raise UsageError where a file that is to be written is one of some others.
+
+    Raises:
+        UsageError: it is, by whatever path, or is the file of a database among them.
+    """
+    if output is not None and any(_same(output, _file_of(other)) for other in others):
+        raise UsageError(
+            "another argument names the file that is to be written", str(output), "choose another"
+        )
+
+
+def _same(one: str | Path, other: str | Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # one of them is not there
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _file_of(log: str | Path) -> str | Path:
+    """The file of a database by its URL; other paths as they are."""
+    kind, mark, rest = str(log).partition(":///")
+    return rest.partition("?")[0] if mark and kind.startswith("sqlite") else log
 
 
 def check_output(path: str | Path | None) -> None:
-    """Make the folder of a file that is to be written later; None and ``-`` are no file.
+    """Make the folder of a file that is to be written later; None is no file.
 
     Raises:
-        UsageError: the file cannot be written: better said before the work than after it.
+        UsageError: the file cannot be written, or is a log: better said before the work than after
+            it.
     """
-    if path is None or path == "-":
+    if path is None:
         return
+    if str(path) == STDOUT:
+        raise UsageError("a file is written, not stdout", STDOUT, "name one")
     file = Path(path)
     try:
         existed = file.exists()
+        if not existed:  # nor does what a link may lead to
+            file = Path(os.path.realpath(file))
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("ab"):
             pass
         if not existed:
             file.unlink()
+        recorded = file.is_file() and _is_log(file)
     except OSError as error:
         raise UsageError(
             f"the file cannot be written: {error.strerror}", str(path), "choose another"
         ) from error
+    if recorded:  # ``-o *.jsonl`` names the first of them
+        raise UsageError("the file is a log, which would be lost", str(path), "choose another")
+
+
+def _is_log(file: Path) -> bool:
+    from autosched.records.line import LONGEST_BYTES, looks_recorded
+
+    with file.open("rb") as stream:
+        return looks_recorded(stream.readline(LONGEST_BYTES))
 
 
 def write_json(path: str | None, value: Any) -> None:
-    """Write ``value`` to a file or, for ``-``, to stdout; nothing for None."""
+    """Write ``value`` to a file or, for ``-``, to stdout; nothing for None.
+
+    Infinities and NaN become null.
+    """
     if path is None:
         return
-    text = json.dumps(value, indent=2) + "\n"
-    if path == "-":
+    text = json.dumps(finite_values(value), indent=2, allow_nan=False) + "\n"
+    if path == STDOUT:
         sys.stdout.write(text)
         return
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        with whole_output(Path(path)) as file:
+            file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write JSON: {error.strerror}", path) from error

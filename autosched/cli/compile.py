@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosched.cli.arrays import read_arrays
-from autosched.cli.command import Command, Parser, UsageError, check_output, say
+from autosched.cli.command import (
+    Command,
+    Parser,
+    UsageError,
+    check_apart,
+    check_output,
+    given_files,
+    say,
+)
 from autosched.cli.model import (
     COMPILED_SUFFIX,
     add_log,
@@ -65,6 +73,7 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.runtime.untuned import untuned_warning
 
     library, saved = _outputs(args)
+    check_apart(saved, given_files(args))
     check_output(saved)
     if library is not None and library.name:
         check_output(library.with_name(f"{library.name}.o"))
@@ -74,8 +83,8 @@ def _run(args: argparse.Namespace) -> None:
             f"a library has one set of shapes, the module has {len(modules)}", args.model,
             "give --save",
         )  # fmt: skip
-    for untuned in (untuned_warning(program) for program, *_ in modules):
-        if untuned and args.log is None:  # with a log it has been said already
+    if args.log is None:  # with a log it has been said already
+        for untuned in filter(None, (untuned_warning(program) for program, *_ in modules)):
             say(args, untuned)
     if saved is not None:
         write_archive(saved, modules)

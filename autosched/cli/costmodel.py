@@ -51,9 +51,9 @@ def _eval(args: argparse.Namespace) -> None:
                 "only corpora can be several", " ".join(args.more), "give one MODEL and its --log"
             )
         found, label = _on_log(args)
-    say(args, _table(found))
     rows = [{"cost_model": name, **asdict(item)} for name, item in found]
     write_json(args.json, {**label, "rows": rows})
+    say(args, _table(found))
 
 
 def _on_log(args: argparse.Namespace) -> tuple[list[tuple[str, Evaluation]], dict[str, str]]:

@@ -23,8 +23,8 @@ def _run(args: argparse.Namespace) -> None:
 
     with Waiting("looking at this machine", args.quiet):
         found = examine()
-    say(args, found)
     write_json(args.json, found.to_json())
+    say(args, found)
     missing = found.having("missing")
     if missing:
         raise MachineError(

@@ -8,3 +8,5 @@ OK: Final = 0
 FAILED: Final = 1
 # Shells give a command that a signal ended this much more than the number of the signal.
 SIGNALLED: Final = 128
+# Nobody read stdout to its end: what SIGPIPE, which Python ignores, would have given.
+CUT: Final = SIGNALLED + 13

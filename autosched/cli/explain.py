@@ -24,11 +24,11 @@ def _run(args: argparse.Namespace) -> None:
     module = open_module(args)
     with Waiting(f"timing {module.name}", args.quiet):
         explanation = module.explain(repeats=args.repeats)
+    write_json(args.json, explanation.to_json())
     say(args, explanation)
     if args.workload is not None:
         task = open_workload(args).task(target_of(args))
         say(args, f"\n{task.explain(args.log, args.accuracy or 'default')}")
-    write_json(args.json, explanation.to_json())
 
 
 COMMAND = Command(

@@ -40,8 +40,8 @@ def _run(args: argparse.Namespace) -> None:
         raise UsageError("the cluster has no machine with a CPU", args.runner, "add one")
     from autosched.fleet.listing import listing
 
-    say(args, listing(states))
     write_json(args.json, [state.to_json() for state in states])
+    say(args, listing(states))
 
 
 COMMAND = Command(

@@ -22,9 +22,9 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.onnx.importer.table import IMPORTERS
 
     names = sorted(IMPORTERS)
+    write_json(args.json, names)
     say(args, textwrap.fill(", ".join(names), _WIDTH, break_on_hyphens=False))
     say(args, f"{len(names)} operators; others are made of these, or run on the host")
-    write_json(args.json, names)
 
 
 def _arguments(parser: Parser) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
-from autosched.cli.command import Command, Parser, UsageError, say, write_json
+from autosched.cli.command import STDOUT, Command, Parser, UsageError, say, write_json
 from autosched.cli.model import add_timing, open_module
 from autosched.cli.waiting import Waiting
 
@@ -22,20 +23,22 @@ def _arguments(parser: Parser) -> None:
         "--counters", action="store_true",
         help="also count cycles, instructions, cache misses and stalls, where the system lets us",
     )  # fmt: skip
-    parser.add_argument("--csv", metavar="FILE", help="also write the table as CSV")
+    parser.add_argument("--csv", metavar="FILE", help="also write the table as CSV (- : stdout)")
 
 
 def _run(args: argparse.Namespace) -> None:
     module = open_module(args)
     with Waiting(f"timing {module.name}", args.quiet):
         profile = module.profile(repeats=args.repeats, counters=args.counters)
-    say(args, profile)
-    if args.csv is not None:
+    if args.csv == STDOUT:
+        profile.print_csv(sys.stdout)
+    elif args.csv is not None:
         try:
             profile.to_csv(args.csv)
         except OSError as error:
             raise UsageError(f"cannot write CSV: {error.strerror}", args.csv) from error
     write_json(args.json, profile.to_json())
+    say(args, profile)
 
 
 COMMAND = Command(

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autosched.cli.command import (
+    STDOUT,
     Command,
     Parser,
     UsageError,
     add_actions,
     add_json,
+    check_apart,
+    check_output,
     positive_int,
     say,
     write_json,
@@ -193,8 +196,10 @@ def _distill(args: argparse.Namespace) -> None:
     names = [_file_name(log) for log in args.logs]
     if len(set(names)) < len(names):
         raise UsageError("two logs have one name", ", ".join(names), "distill them one by one")
-    for log, name in zip(args.logs, names, strict=True):
-        output = Path(args.output) / name
+    outputs = [Path(args.output) / name for name in names]
+    for output in outputs:
+        check_apart(output, args.logs)
+    for log, output in zip(args.logs, outputs, strict=True):
         _report_written(args, merge([log], output, keep=1), str(output))
 
 
@@ -228,11 +233,14 @@ def _csv_arguments(parser: Parser) -> None:
 def _csv(args: argparse.Namespace) -> None:
     from autosched.records.rows import print_csv
 
+    output = None if args.output == STDOUT else args.output
+    check_apart(output, args.logs)
+    check_output(output)
     found = _read(args.logs)
-    if args.output is None:
+    if output is None:
         print_csv(found.records, sys.stdout)
     else:
-        found.to_csv(args.output)
+        found.to_csv(output)
 
 
 def _import_arguments(parser: Parser) -> None:

@@ -8,7 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autosched.cli.command import Command, Parser, UsageError, check_output, named_shape, say
+from autosched.cli.command import (
+    Command,
+    Parser,
+    UsageError,
+    check_apart,
+    check_output,
+    given_files,
+    named_shape,
+    say,
+)
 from autosched.cli.model import open_network
 from autosched.cli.waiting import Waiting
 from autosched.system.user_warnings import notify
@@ -53,6 +62,7 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.runtime.table import size_text
 
     check_library()
+    check_apart(args.output, given_files(args))
     check_output(args.output)
     extracted = reported_network(args)
     logs = dict(zip(_names(args.logs), map(_read, args.logs), strict=True))

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autosched.cli.collect import EXAMPLES, add_seed
-from autosched.cli.command import Command, Parser, UsageError, check_output, say
+from autosched.cli.collect import CORPUS_SUFFIX, EXAMPLES, add_seed
+from autosched.cli.command import Command, Parser, UsageError, check_apart, check_output, say
 from autosched.cli.waiting import Waiting
 from autosched.search.models import ModelName, make_model
 from codegen.cpu_share import usable_cpus
@@ -41,6 +41,9 @@ def _run(args: argparse.Namespace) -> None:
     from costmodel.checked import checked_update
     from costmodel.gbdt import GradientBoostedModel
 
+    check_apart(args.output, args.corpora)
+    if args.output.suffix == CORPUS_SUFFIX:  # ``-o *.npz`` names the first of them
+        raise UsageError("a model is no corpus", str(args.output), "name a file NAME.json")
     check_output(args.output)
     corpus = load_corpus(*args.corpora)
     known = {origin.network for task in corpus.tasks.values() for origin in task.origins} - {""}

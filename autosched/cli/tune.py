@@ -9,7 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autosched.cli.command import Command, Parser, add_json, positive_int, say, write_json
+from autosched.cli.command import (
+    Command,
+    Parser,
+    add_json,
+    check_apart,
+    positive_int,
+    say,
+    write_json,
+)
 from autosched.cli.fields import with_fields
 from autosched.cli.fleet import runner_name
 from autosched.cli.model import (
@@ -157,6 +165,7 @@ def _run(args: argparse.Namespace) -> None:
         open_store(args.log).check()  # before the model is read, and is taken for the log
     subject = open_subject(args)
     log = open_store(f"{subject.name}.jsonl" if args.log is None else args.log)
+    check_apart(args.json, [log.name])
     quiet = args.quiet or args.json == "-"
     with fleet_of(args.runner) as fleet:
         where = (args.target, args.threads, args.device)
@@ -173,16 +182,16 @@ def _run(args: argparse.Namespace) -> None:
     if args.quiet and args.json is None:
         return
     if fleet is not None:  # this machine need not be one of them
-        say(args, f"everything measured is in {log.name}")
         write_json(args.json, tuning.to_json())
+        say(args, f"everything measured is in {log.name}")
         return
     with Waiting("comparing, beyond the budget", args.quiet) as wait:
         # Estimated times are all the same, and a whole network takes a while.
         repeats = _EMULATED_RUNS if target.card.emulated else _RUNS
         comparison = tuning.compare(repeats, wait.tell)
+    write_json(args.json, tuning.to_json() | comparison.to_json())
     say(args, comparison)
     say(args, f"next: {_next(args, log.name)}")
-    write_json(args.json, tuning.to_json() | comparison.to_json())
 
 
 def _job(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Final, Self, TextIO
 
 from autosched.report.events import Progress, ProgressSnapshot
@@ -43,7 +44,7 @@ class Waiting(Closeable):
         """What is going on from now on: a line of its own, unless a terminal counts seconds."""
         self._step = f", {step}"
         if self._teller is not None and not self._out.isatty():
-            print(f"{self._what}{self._step}", file=self._out, flush=True)
+            self._print(f"{self._what}{self._step}\n")
 
     def close(self) -> None:
         """It is over; a second call does nothing."""
@@ -64,10 +65,14 @@ class Waiting(Closeable):
             elapsed_s = time.monotonic() - began
             # As wide as the line that it replaces.
             text = f"{self._what}{self._step}: {elapsed_s:.0f} s".ljust(len(text) * terminal)
-            print(f"{start}{text}", end=end, file=self._out, flush=True)
+            self._print(f"{start}{text}{end}")
             wait_s = _TERMINAL_EVERY_S if terminal else _LINE_EVERY_S
         if terminal and text:
-            print(f"\r{' ' * len(text)}\r", end="", file=self._out, flush=True)
+            self._print(f"\r{' ' * len(text)}\r")
+
+    def _print(self, text: str) -> None:
+        with suppress(BrokenPipeError):  # ``2>&1 | head``: the work goes on
+            print(text, end="", file=self._out, flush=True)
 
 
 class ProgressAfter:

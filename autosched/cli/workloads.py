@@ -31,10 +31,10 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.workloads.source import listed
 
     found = listed(args.which)
+    write_json(args.json, [_row(workload) for workload in found])
     say(args, "\n".join(_text(workload, args.which is not None) for workload in found))
     if args.which is None:
         say(args, "`autosched workloads NAME` lists the configurations of one of them")
-    write_json(args.json, [_row(workload) for workload in found])
 
 
 def _text(workload: Workload[...], whole: bool) -> str:

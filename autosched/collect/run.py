@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -113,7 +114,7 @@ class Collector:
 
     def __post_init__(self) -> None:
         self._state = file_state(self.path)
-        self.corpus = Corpus.load(self.path) if self.path.exists() else Corpus()
+        self.corpus = Corpus.load(self.path) if os.path.exists(self.path) else Corpus()
         self._machine = recorded(self.target)
         self._replayer = CorpusReplayer()
         model = make_model("gbdt", self.options.seed)

@@ -65,7 +65,8 @@ def folders() -> Finding:
         folder = user_folder("")
     except RuntimeError as error:
         return _nothing_kept(str(error))
-    above = next(place for place in (folder, *folder.parents) if place.exists())
+    # Whether there is a folder in one that may not be entered cannot be known: it is of no use.
+    above = next(place for place in (folder, *folder.parents) if os.path.exists(place))
     if os.access(above, os.W_OK | os.X_OK):
         return Finding("cache", "ok", str(folder))
     return _nothing_kept(f"{above} cannot be written to")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -18,6 +17,7 @@ from autosched.page.blocks import (
     PageTable,
     PageText,
 )
+from autosched.system.json_values import finite_values
 
 # A browser that knows this fetches nothing, whatever the file says.  Vega makes functions of its
 # own expressions, which is what 'unsafe-eval' is for.
@@ -87,18 +87,12 @@ def _as_script(code: str) -> str:
 
 
 def _as_data(value: Any) -> str:
-    """JSON for a script element, which ends at the first ``</script`` whatever surrounds it."""
-    text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+    """JSON for a script element, which ends at the first ``</script`` whatever surrounds it.
+
+    Charts leave out what has no value.
+    """
+    text = json.dumps(finite_values(value), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity; charts leave out what has no value."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _section(section: PageSection, numbers: Any) -> str:

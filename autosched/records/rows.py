@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from autosched.measure.result import Timing
 from autosched.records.errors import RecordError
 from autosched.records.record import Record
 from autosched.records.structure import structure
+from autosched.system.replaced_file import whole_output
 
 COLUMNS: Final = (
     "task", "name", "flops", "arch", "threads", "variant", "sketch", "schedule", "phase", "trial",
@@ -49,8 +51,11 @@ def row_of(record: Record) -> dict[str, Any]:
 def write_csv(records: Iterable[Record], path: str | os.PathLike[str]) -> None:
     """Write a table to a file, see ``print_csv``; raises RecordError when that fails."""
     try:
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            print_csv(records, file)
+        with (
+            whole_output(Path(path)) as file,
+            file.open("w", newline="", encoding="utf-8") as stream,
+        ):
+            print_csv(records, stream)
     except OSError as error:
         raise RecordError(f"the table cannot be written: {error.strerror}", str(path)) from error
 

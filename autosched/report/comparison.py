@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.cores import available_cores
 from autosched.runtime.table import render_table
 from autosched.system.stability import Watch
+from sketch.oracle.expected import relative_error
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -27,6 +29,7 @@ _SETTLE_SECONDS: Final = 0.2
 _WARMUP_SECONDS: Final = 0.1
 RIVAL: Final = "onnxruntime"
 _ON_CPU: Final = f"{RIVAL} runs on this machine's CPUs"
+_MISMATCHED: Final = f"infinities or NaN in the outputs are in other places than in {RIVAL}'s"
 _FATAL: Final = 4  # onnxruntime's number: whatever fails is told in our own words
 
 
@@ -44,7 +47,8 @@ class Comparison:
 
     Attributes:
         error: largest relative difference of our outputs to onnxruntime's,
-            ``max|ours - theirs| / max|theirs|``; None without onnxruntime.
+            ``max|ours - theirs| / max|theirs|`` over finite elements; infinite where NaN or
+            infinities are in other places; None without onnxruntime.
         note: why onnxruntime, though installed, is not among the rows, or that it runs on another
             machine than ours; else empty.
     """
@@ -54,9 +58,11 @@ class Comparison:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Rows, error and note as JSON values."""
+        """Rows, error and note as JSON values; JSON has no infinity, so the note tells of it."""
         rows = [row.to_json() for row in self.rows]
-        return {"rows": rows, "relative_error": self.error, "note": self.note}
+        error = None if self._mismatched else self.error
+        notes = [_MISMATCHED] * self._mismatched + [self.note] * bool(self.note)
+        return {"rows": rows, "relative_error": error, "note": "; ".join(notes)}
 
     def __str__(self) -> str:
         first = self.rows[0].median
@@ -67,11 +73,17 @@ class Comparison:
         ]  # fmt: skip
         header = ("", "median ms", "min ms", "std ms", f"vs {self.rows[0].name}", "stability")
         lines = [render_table(header, body, left=(0, 5))]
-        if self.error is not None:
+        if self._mismatched:
+            lines.append(_MISMATCHED)
+        elif self.error is not None:
             lines.append(f"largest relative difference to {RIVAL}: {self.error:.1e}")
         if self.note:
             lines.append(self.note)
         return "\n".join(lines)
+
+    @property
+    def _mismatched(self) -> bool:
+        return self.error is not None and not math.isfinite(self.error)
 
 
 def _ms(seconds: float) -> str:
@@ -186,6 +198,5 @@ def _rival_model(network: Network, source: Path | None) -> str | bytes:
 
 
 def _difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
-    scale = float(np.max(np.abs(theirs), initial=0.0)) or 1.0
-    difference = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
-    return float(np.max(difference, initial=0.0)) / scale
+    """See ``Comparison.error``; of integers, too, which may be off by a step of quantisation."""
+    return relative_error(ours.astype(np.float64), theirs.astype(np.float64))

@@ -69,6 +69,7 @@ class PlainProgress:
         self._stream, self._peaks = stream, peaks
         self._every_s, self._clock = every_s, clock
         self._next_s = 0.0
+        self._read = True
 
     def start(self, view: ProgressSnapshot) -> None:
         """How much there is to do."""
@@ -107,7 +108,12 @@ class PlainProgress:
             self._line(text)
 
     def _line(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        if not self._read:
+            return
+        try:
+            print(text, file=self._stream, flush=True)
+        except BrokenPipeError:  # ``| head``: no reason to measure no more
+            self._read = False
 
 
 class TableProgress:

@@ -86,7 +86,7 @@ def compare(
 
     Raises:
         OptionError: an unknown name, nothing to compare, a time budget (which no run repeats), a
-            task without a measurement, or a log that exists.
+            task without a measurement, a log that exists, or no trial in any run.
         AutoschedError: nothing runs.
     """
     laboratory = _Laboratory(
@@ -156,7 +156,13 @@ class _Laboratory:
         return _run_of(setting, options.seed, result, self.tasks)
 
     def known_s(self, runs: Iterable[StudyRun]) -> tuple[float, ...]:
-        """The best time of each task that anything knows."""
+        """The best time of each task that anything knows.
+
+        Raises:
+            OptionError: nothing was measured.
+        """
+        if not any(len(run.seconds) for run in runs):
+            raise OptionError("no run has a trial", self.source, "no program of the tasks was left")
         count = len(self.tasks)
         found = [run.best_of_tasks(count)[-1] for run in runs if len(run.seconds)]
         if self.table is not None:

@@ -195,11 +195,10 @@ class StudyResult:
     def speeds(self, run: StudyRun) -> Floats:
         """[trials] of a run."""
         known = self._value(self.known_s)
-        best = run.best_of_tasks(len(self.tasks))
-        values: Mapping[tuple[float, ...], float] = {
-            row: self._value(row) for row in map(tuple, best.tolist())
-        }
-        return np.array([known / values[row] for row in map(tuple, best.tolist())])
+        rows = [tuple(row) for row in run.best_of_tasks(len(self.tasks)).tolist()]
+        found: Mapping[tuple[float, ...], float] = {row: self._value(row) for row in set(rows)}
+        # Where a task never ran, both are infinite.
+        return np.array([known / found[row] if math.isfinite(found[row]) else 0.0 for row in rows])
 
     def _value(self, seconds: Sequence[float]) -> float:
         """Of the objective; infinite while a task has no time."""

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
 from autosched.system.html import html_table
 from autosched.system.optional_packages import data_frame
+from autosched.system.replaced_file import whole_output
 from autosched.system.stability import UNMEASURED, Conditions, Stability, relative_deviation
 
 _HEADER: Final = (
@@ -101,12 +102,16 @@ class Profile:
 
     def to_csv(self, path: str | Path) -> None:
         """Write all rows, the rest and the total as CSV with a header."""
+        with whole_output(Path(path)) as file, file.open("w", newline="", encoding="utf-8") as out:
+            self.print_csv(out)
+
+    def print_csv(self, stream: TextIO) -> None:
+        """Write the same to a stream."""
         rows = self.to_rows()
         names = list(dict.fromkeys(name for row in rows for name in row))
-        with Path(path).open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, names)
-            writer.writeheader()
-            writer.writerows(rows)
+        writer = csv.DictWriter(stream, names)
+        writer.writeheader()
+        writer.writerows(rows)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of the rows, the rest and the total; ``attrs["stability"]`` of it.

@@ -1,7 +1,11 @@
-"""Values of JSON files, which may be damaged: of the type that they must have, or ValueError."""
+"""Values of JSON files, which may be damaged: of the type that they must have, or ValueError.
+
+And what JSON has no value for, before it is written.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -46,3 +50,12 @@ def json_whole(value: Any, most: int) -> int:
     if type(value) is not int or not -most <= value <= most:
         raise ValueError(f"{quoted(value)} is no whole number of a size that can be")
     return value
+
+
+def finite_values(value: Any) -> Any:
+    """The same with None for infinities and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: finite_values(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_values(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -6,9 +6,10 @@ import errno
 import fcntl
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -16,19 +17,42 @@ from pathlib import Path
 def replaced_file(path: Path) -> Iterator[Path]:
     """A path beside ``path`` to write to; it takes the place of ``path`` when the block succeeds.
 
+    Of a link the file is replaced that it leads to.  The new file has the permissions of the old.
+
     Raises:
         OSError: ``path`` is a folder, a device or a pipe, or names no file, or the replacement
             fails.
     """
     _check_name(path)
+    file = _behind_links(path)
     # A name of its own for each writer: threads may save to one path at the same time.  Short,
     # because that of ``path`` may be as long as the system allows.
-    partial = path.with_name(f".part{secrets.token_hex(8)}")
+    partial = file.with_name(f".part{secrets.token_hex(8)}")
     try:
         yield partial
-        partial.replace(path)
+        with suppress(OSError):  # there is none yet, or the file system has no permissions
+            partial.chmod(stat.S_IMODE(file.stat().st_mode))
+        partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_output(path: Path) -> Iterator[Path]:
+    """Where to write what a user wants at ``path``, whatever is there: see ``replaced_file``.
+
+    Devices and pipes are written to, and so is a file in a folder that takes no other.
+
+    Raises:
+        OSError: ``path`` is a folder, or cannot be written.
+    """
+    folder = _behind_links(path).parent
+    closed = folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK)
+    if path.exists() and (closed or not path.is_file()):
+        yield path
+        return
+    with replaced_file(path) as partial:
+        yield partial
 
 
 @contextmanager
@@ -38,7 +62,7 @@ def locked_folder(path: Path) -> Iterator[None]:
     Raises:
         OSError: the folder cannot be opened.
     """
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    folder = os.open(_behind_links(path).parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         yield
@@ -58,8 +82,13 @@ def file_state(path: Path) -> str:
 def check_replaceable(path: Path) -> None:
     """Raise OSError where ``replaced_file`` would: better before the work than after it."""
     _check_name(path)
-    with tempfile.TemporaryFile(dir=path.parent):
+    with tempfile.TemporaryFile(dir=_behind_links(path).parent):
         pass
+
+
+def _behind_links(path: Path) -> Path:
+    """The file that links lead to, whether it is there or not."""
+    return Path(os.path.realpath(path))
 
 
 def _check_name(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -21,7 +22,7 @@ def imported(source: str, failure: type[AutoschedError]) -> ModuleType:
     Raises:
         AutoschedError: of the type ``failure``: there is none, or it cannot be imported.
     """
-    if source.endswith(SUFFIX) and not Path(source).is_file():
+    if source.endswith(SUFFIX) and not os.path.isfile(source):
         raise failure("there is no such file", source)
     try:
         return _execute(Path(source)) if source.endswith(SUFFIX) else import_module(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,7 +87,7 @@ def _array(tensor: onnx.TensorProto) -> NDArray[Any]:
 
 
 def _read(source: str | Path | bytes, where: str) -> onnx.ModelProto:
-    if not isinstance(source, bytes) and not Path(source).is_file():
+    if not isinstance(source, bytes) and not os.path.isfile(source):
         raise ModelImportError("there is no such file", where, "check the path")
     try:
         if isinstance(source, bytes):

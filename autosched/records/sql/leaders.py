@@ -31,7 +31,8 @@ _LAST_FINALS: Final = 16
 _NEAREST: Final = 2
 
 # Limits are found first, so that both databases then read a range of an index; "+ 0" keeps them
-# from reading a range of another one.
+# from reading a range of another one.  The limit of the fastest is the next one after them: equal
+# times are in the order of the log, as ``rank`` has them, and there may be any number of these.
 _LEADERS: Final = text(
     """
     WITH places AS MATERIALIZED (
@@ -45,13 +46,16 @@ _LEADERS: Final = text(
         SELECT p.*, 0 AS last FROM places p
         UNION ALL
         SELECT p.*, c.last FROM places p JOIN compared c ON c.task = p.task AND c.state = p.state
-    ), fastest AS MATERIALIZED (
-        SELECT s.*, COALESCE((
-            SELECT r.seconds FROM autosched_records r
+    ), limits AS MATERIALIZED (
+        SELECT s.*, (
+            SELECT r.id FROM autosched_records r
             WHERE r.task = s.task AND r.machine = s.machine AND r.variant = s.variant
               AND r.state = s.state AND r.phase = 'trial' AND r.id + 0 > s.last
-            ORDER BY r.seconds LIMIT 1 OFFSET :fastest), 1e300) AS most
+            ORDER BY r.seconds, r.id LIMIT 1 OFFSET :fastest) AS beyond
         FROM starts s
+    ), fastest AS MATERIALIZED (
+        SELECT l.*, COALESCE(r.seconds, 1e300) AS most
+        FROM limits l LEFT JOIN autosched_records r ON r.id = l.beyond
     ), finals AS MATERIALIZED (
         SELECT p.task, p.machine, COALESCE((
             SELECT r.id FROM autosched_records r
@@ -62,7 +66,8 @@ _LEADERS: Final = text(
         SELECT r.task, r.candidate
         FROM fastest f JOIN autosched_records r
           ON r.task = f.task AND r.machine = f.machine AND r.variant = f.variant
-         AND r.state = f.state AND r.phase = 'trial' AND r.seconds < f.most AND r.id + 0 > f.last
+         AND r.state = f.state AND r.phase = 'trial' AND r.seconds <= f.most
+         AND (r.seconds < f.most OR r.id + 0 < f.beyond) AND r.id + 0 > f.last
         UNION
         SELECT r.task, r.candidate
         FROM finals f JOIN autosched_records r

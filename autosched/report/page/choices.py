@@ -17,7 +17,7 @@ from autosched.records.structure import structure
 from autosched.records.trials import TaskTrials, decisions_of, main_sketch
 from autosched.report.explain import named_decisions
 from autosched.report.page.convergence import TASK_CHOSEN, task_choice
-from autosched.report.page.subject import ReportRun, ReportSubject
+from autosched.report.page.subject import ReportRun, ReportSubject, no_trials
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
@@ -35,7 +35,7 @@ def variants_section(subject: ReportSubject) -> PageSection:
     """The best time of every sketch, relative to the best of its task."""
     tasks = subject.main.trials
     if not tasks:
-        text = "The log does not have the trials of its tasks: it was pruned."
+        text = no_trials([subject.main])
         return PageSection("variants", "Variants and sketches", (PageText(text),))
     found = [row for task in tasks for row in _sketches(task)]
     spec = {
@@ -109,7 +109,9 @@ def prediction_section(subject: ReportSubject) -> PageSection:
             rows.append((task.label, str(len(pairs)), f"{order:.2f}"))
     title = "Predicted and measured"
     if not values:
-        text = "The records do not say what was predicted: logs have that from schema 5 on."
+        text = no_trials([subject.main])
+        if subject.main.trials:
+            text = "The records do not say what was predicted: logs have that from schema 5 on."
         return PageSection("prediction", title, (PageText(text),))
     step = math.ceil(len(values) / _MOST_POINTS)
     axis = {"type": "quantitative", "scale": {"type": "log"}}

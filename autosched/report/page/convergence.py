@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from autosched.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
 from autosched.page.words import bars_height, milliseconds, percent
 from autosched.records.trials import TaskTrials
-from autosched.report.page.subject import ReportRun, ReportSubject
+from autosched.report.page.subject import ReportRun, ReportSubject, no_trials
 
 Curve = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def convergence_section(subject: ReportSubject) -> PageSection:
     """The best time so far over the trials and over the seconds, of all tasks and of each."""
     runs = [run for run in subject.runs if run.trials]
     if not runs:
-        text = "The log has no trials, only their winners: it was pruned."
+        text = no_trials(subject.runs)
         return PageSection("convergence", "Convergence", (PageText(text),))
     blocks: list[PageBlock] = [_total(runs)]
     clocked = [run for run in runs if _seconds(run)[-1] > 0]
@@ -168,8 +168,7 @@ def trials_section(subject: ReportSubject) -> PageSection:
     counted = [task for task in run.timed if task.trials is not None]
     trials = sum(len(task.trials.records) for task in counted if task.trials is not None)
     if not trials:
-        text = "The log does not have the trials of its tasks: it was pruned."
-        return PageSection("trials", "Where the trials went", (PageText(text),))
+        return PageSection("trials", "Where the trials went", (PageText(no_trials([run])),))
     values, rows = [], []
     for task in counted:
         count = 0 if task.trials is None else len(task.trials.records)

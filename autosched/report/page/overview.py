@@ -28,17 +28,18 @@ def overview_section(subject: ReportSubject) -> PageSection:
 
 
 def _sum(subject: ReportSubject, run: ReportRun) -> str:
-    tried = sum(len(task.trials.records) for task in run.tasks if task.trials is not None)
     total = (
         f"The tasks of one run of the network take {milliseconds(run.total_s)} ms together."
         if subject.specs
         else f"One run of each task takes {milliseconds(run.total_s)} ms together; how often a "
         "network runs each is not in the log: give the model to know."
     )
+    if not run.timed:
+        total = "None of them ran."
     others = "" if len(subject.runs) == 1 else f" All but the comparison is about {run.name}."
     missing = len(subject.specs.keys() - {task.key for task in run.tasks})
     untuned = f" {missing} tasks of the network have no record." if missing else ""
-    return f"{len(run.tasks)} tasks, {tried} trials. {total}{untuned}{others}"
+    return f"{len(run.tasks)} tasks, {run.tried} trials. {total}{untuned}{others}"
 
 
 def _times(run: ReportRun) -> PageChart:

@@ -84,7 +84,7 @@ def _sums(runs: tuple[ReportRun, ...], times: _Times) -> str:
     """The sums over the tasks that all runs have a time of."""
     shared = [row for row in times.values() if all(t is not None and t.best for t in row)]
     if not shared:
-        return "The runs have no task in common."
+        return "No task has a time in all runs."
     sums = [sum(t.total_s for t in column if t is not None) for column in zip(*shared, strict=True)]
     parts = [f"{run.name} {milliseconds(s)} ms" for run, s in zip(runs, sums, strict=True)]
     return f"The {len(shared)} tasks that all runs have take together: {', '.join(parts)}."

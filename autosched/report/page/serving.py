@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from http import HTTPStatus
+from http.client import HTTP_PORT
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -70,9 +71,10 @@ class _Answer(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """The terminal is for what the user asked for."""
 
-    def _names(self) -> tuple[str, str]:
-        port = self.server.server_port
-        return f"{_ADDRESS}:{port}", f"localhost:{port}"
+    def _names(self) -> list[str]:
+        """What a client of this machine calls the server; the usual port is left out."""
+        port, names = self.server.server_port, (_ADDRESS, "localhost")
+        return [f"{name}:{port}" for name in names] + list(names) * (port == HTTP_PORT)
 
     def _begin(self, status: HTTPStatus, tag: str, size: int | None = None) -> None:
         self.send_response(status)

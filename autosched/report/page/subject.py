@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from autosched.measure.result import Timing
 from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
-from autosched.records.identity import identity
+from autosched.records.identity import identity, instructions
 from autosched.records.record import Record
 from autosched.records.title import title_of
 from autosched.records.trials import TaskTrials, label_of, trials_of
@@ -20,6 +21,9 @@ from autosched.report.page.network import NetworkOperator
 from autosched.system.stability import relative_deviation
 from autosched.tasks.spec import TaskSpec
 from sketch.target.target import Target
+
+# Instructions in the name of a run.
+_MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,11 @@ class ReportRun:
         return tuple(item for item in known if item is not None and math.isfinite(item.best_s))
 
     @property
+    def tried(self) -> int:
+        """Trials, failures included."""
+        return sum(len(task.trials.records) for task in self.tasks if task.trials is not None)
+
+    @property
     def timed(self) -> tuple[ReportTask, ...]:
         """The tasks that have a time, those that take longest first."""
         found = [task for task in self.tasks if math.isfinite(task.seconds)]
@@ -139,15 +148,42 @@ def runs_of(
     latest = {target: number for number, target in enumerate(machines)}
     latest |= {identity(record.target): n for n, record in enumerate(records)}
     ordered = sorted(machines.items(), key=lambda pair: -latest[pair[0]])
+    names = _machine_names([target for target, _ in ordered])
     return tuple(
-        _run(name if len(ordered) == 1 else f"{name} on {machine(target)}", mine, specs)
-        for target, mine in ordered
+        _run(name if len(ordered) == 1 else f"{name} on {called}", mine, specs)
+        for called, (_, mine) in zip(names, ordered, strict=True)
     )
+
+
+def no_trials(runs: Sequence[ReportRun]) -> str:
+    """Why some runs have no trial that succeeded."""
+    tried = sum(run.tried for run in runs)
+    if tried:
+        return f"None of {tried} trials ran; the section on failures says why."
+    return "The log has no trials, only their winners: it was pruned."
 
 
 def machine(target: Target) -> str:
     """What a table calls a machine: ``znver4/2``, with the number of threads."""
     return f"{target.label}/{target.threads}"
+
+
+def _machine_names(targets: Sequence[Target]) -> list[str]:
+    """Of each machine, all different: those of one label and as many threads are told apart by
+    the instructions that not all of them have, or else by a number.
+    """
+    labels = [machine(target) for target in targets]
+    names = []
+    for label, target in zip(labels, targets, strict=True):
+        twins = [other for n, other in zip(labels, targets, strict=True) if n == label]
+        shared = set.intersection(*(set(instructions(twin)) for twin in twins))
+        own = [item for item in instructions(target) if item not in shared]
+        more = ", ..." if len(own) > _MOST_NAMED else ""
+        names.append(f"{label} with {', '.join(own[:_MOST_NAMED])}{more}" if own else label)
+    return [
+        name if names.count(name) == 1 else f"{name} ({1 + names[:n].count(name)})"
+        for n, name in enumerate(names)
+    ]
 
 
 def _check_tasks(name: str, records: Sequence[Record], specs: Mapping[str, TaskSpec]) -> None:

@@ -11,6 +11,7 @@ from costmodel.dataset import FAILURE_OVER_BEST, FAILURE_OVER_WORST, Dataset
 from costmodel.errors import CostModelError
 from costmodel.feature_table import FEATURE_COUNT
 from costmodel.features import Features
+from costmodel.model import DraftModel, RandomModel
 
 
 def features(programs: int, statements: int, fill: float = 0.0) -> Features:
@@ -103,6 +104,39 @@ def test_files(dataset: Dataset, tmp_path: Path) -> None:
 def test_an_empty_dataset_can_be_saved(tmp_path: Path) -> None:
     Dataset().save(tmp_path / "empty.npz")
     assert len(Dataset.load(tmp_path / "empty.npz")) == 0
+
+
+def test_an_error_leaves_the_old_file(
+    tmp_path: Path, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, link = tmp_path / "file.npz", tmp_path / "link.npz"
+    file.write_text("old")
+    link.symlink_to(file)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "savez_compressed", fail)
+        with pytest.raises(OSError, match="No space"):
+            dataset.save(link)
+    assert file.read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+    dataset.save(link)
+    assert link.is_symlink() and len(Dataset.load(file)) == len(dataset)
+
+
+def test_models_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.json"
+    path.write_text("old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    for model in (DraftModel(), RandomModel(np.random.default_rng(0))):
+        with pytest.raises(CostModelError, match="No space"):
+            model.save(path)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
 def test_wrong_files_are_errors(tmp_path: Path, dataset: Dataset) -> None:

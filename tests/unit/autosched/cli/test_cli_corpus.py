@@ -78,6 +78,7 @@ def test_a_model_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str])
         ("collect corpus.txt --hours 1", "NAME.npz"),
         ("train none.npz -o model.json", "cannot be read"),
         ("eval none.npz", "cannot be read"),
+        (f"collect {'x' * 300}.npz --hours 1 --network mlp", "File name too long"),
         ("eval mlp", "there is no log"),
         ("collect c.npz --hours 1 --network nonsense", "no network is called"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import subprocess
 import sys
@@ -21,6 +23,20 @@ def test_a_full_stdout_is_one_error() -> None:
         done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == "autosched: cannot write to stdout: No space left on device\n"
+
+
+def test_a_reader_that_goes_ends_no_tuning(tmp_path: Path) -> None:
+    log, result = tmp_path / "mm.jsonl", tmp_path / "result.json"
+    words = f"tune --workload GMM --args n=8,m=8,k=8 --trials 2 --log {log} --json {result}"
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", COMMAND, *words.split()]
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=write, stderr=write)
+    finally:
+        os.close(write)
+    assert done.returncode == 141
+    assert json.loads(result.read_text())["rows"] and len(RecordLog(log).read().records) >= 2
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])

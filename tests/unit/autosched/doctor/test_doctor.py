@@ -149,6 +149,14 @@ def test_a_home_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.Mo
     assert "cannot be written to" in software.folders().found
 
 
+def test_a_home_that_cannot_be_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: object, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert software.folders().topic == "cache"
+
+
 def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, check in (
         ("missing_gpu", device.gpu),

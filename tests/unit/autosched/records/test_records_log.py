@@ -203,6 +203,16 @@ def test_a_read_only_file_system_is_an_error(tmp_path, monkeypatch):
         RecordLog(tmp_path / "log.jsonl").check_writable()
 
 
+def test_a_replaced_log_keeps_its_link_and_its_permissions(tmp_path):
+    file, link = tmp_path / "team.jsonl", tmp_path / "log.jsonl"
+    RecordLog(file).append(numbered(2))
+    file.chmod(0o664)
+    link.symlink_to(file)
+    RecordLog(link).replace(numbered(1))
+    assert link.is_symlink() and seeds_in(RecordLog(file)) == [0]
+    assert file.stat().st_mode & 0o777 == 0o664
+
+
 def test_threads_do_not_tear_each_others_lines(tmp_path):
     log = RecordLog(tmp_path / "log.jsonl")
 

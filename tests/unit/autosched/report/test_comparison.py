@@ -1,10 +1,12 @@
+import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.report.comparison import Comparison, compare
+from autosched.report.comparison import Comparison, _difference, compare
 from autosched.runtime.benchmark import Benchmark
 from codegen.gpu.emulation.library import compiler
 
@@ -16,6 +18,31 @@ def test_the_table_relates_everything_to_the_first_row() -> None:
     data = Comparison(rows, 2e-7).to_json()
     assert data["relative_error"] == 2e-7 and len(data["rows"]) == 2
     assert "2.0e-07" in str(Comparison(rows, 2e-7))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], 0.0),
+        ([1.0, np.nan, np.inf], [2.0, np.nan, np.inf], 0.5),
+        ([np.nan, 1.0], [1.0, 1.0], np.inf),
+        ([1.0, 1.0], [np.nan, 1.0], np.inf),
+        ([-np.inf, 1.0], [np.inf, 1.0], np.inf),
+    ],
+)
+def test_infinities_and_nan_are_equal_to_themselves(
+    ours: list[float], theirs: list[float], expected: float
+) -> None:
+    found = _difference(np.array(ours, np.float32), np.array(theirs, np.float32))
+    assert found == expected
+
+
+def test_what_cannot_be_a_number_is_said() -> None:
+    found = Comparison((Benchmark("untuned", (1e-3,), 1),), math.inf, "on CPUs")
+    assert "in other places than in onnxruntime's" in str(found)
+    data = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert data["relative_error"] is None
+    assert "other places" in data["note"] and "on CPUs" in data["note"]
 
 
 def test_a_network_against_onnxruntime() -> None:

@@ -56,6 +56,14 @@ def test_plain_lines_come_every_few_seconds() -> None:
     assert lines[-1] == "estimated total 8 ms after 64 trials, 0:12 (trials)"
 
 
+def test_a_pipe_that_nobody_reads_ends_no_tuning() -> None:
+    class Cut(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    drive(PlainProgress(Cut(), every_s=0.0))
+
+
 def test_the_summary_names_speed_and_share_of_the_peak() -> None:
     out = io.StringIO()
     PlainProgress(out, Peaks(4e11)).finish(VIEW)

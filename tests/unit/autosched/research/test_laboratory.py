@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,20 @@ def test_curves_are_means_with_the_interval_of_student() -> None:
     assert (a.label, b.label) == ("a", "b")
     np.testing.assert_allclose(by_hand(geometric_mean).curves()[0].speed[2], (0.5**0.5 + 0.5) / 2)
     assert by_hand().table([2, 3]).splitlines()[3].split() == ["b", "1.000", "1.000"]
+
+
+def test_a_task_that_never_ran_has_no_speed() -> None:
+    task = one_task()[0]
+    runs = (run("a", 0, [0, 1], [2.0, np.inf]),)
+    found = StudyResult((task, task), runs, weighted_sum, (2.0, np.inf), "by hand")
+    assert found.speeds(runs[0]).tolist() == [0.0, 0.0]
+
+
+def test_runs_without_a_trial_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = SimpleNamespace(records=(), warnings=())
+    monkeypatch.setattr("autosched.research.laboratory.run_job", lambda job: nothing)
+    with pytest.raises(OptionError, match="no run has a trial"):
+        small("random")
 
 
 def test_every_part_is_switched_off_by_an_option_of_its_own() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from autosched.system.json_values import (
+    finite_values,
     json_list,
     json_number,
     json_object,
@@ -34,3 +35,8 @@ def test_values_are_as_they_must_be(read: Any, right: list[Any], wrong: list[Any
     for value in wrong:
         with pytest.raises(ValueError, match=r"is no |instead of 2"):
             read(value)
+
+
+def test_what_json_lacks_becomes_none() -> None:
+    value = {"a": [1.0, math.nan, (math.inf,)], "b": {"c": -math.inf, "d": "inf"}}
+    assert finite_values(value) == {"a": [1.0, None, [None]], "b": {"c": None, "d": "inf"}}

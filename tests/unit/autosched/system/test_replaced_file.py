@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from pathlib import Path
 
 import pytest
 
-from autosched.system.replaced_file import check_replaceable, replaced_file
+from autosched.system.replaced_file import check_replaceable, replaced_file, whole_output
 
 
 def test_threads_that_replace_one_file(tmp_path: Path) -> None:
@@ -60,3 +61,46 @@ def test_a_pipe_stays_one(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="no file to replace"):
             check_replaceable(name)
     assert path.is_fifo() and link.is_symlink()
+
+
+def test_permissions_stay(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    for mode in (0o664, 0o600):
+        path.chmod(mode)
+        with replaced_file(path) as partial:
+            partial.write_text("new")
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_one(tmp_path: Path, there: bool) -> None:
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    if there:
+        (folder / "file").write_text("old")
+    link.symlink_to(folder / "file")
+    check_replaceable(link)
+    with replaced_file(link) as partial:
+        assert partial.parent == folder
+        partial.write_text("new")
+    assert link.is_symlink() and (folder / "file").read_text() == "new"
+    assert list(folder.iterdir()) == [folder / "file"]
+
+
+def test_an_output_is_written_whole_or_to_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(OSError, match="full"), whole_output(path) as partial:
+        partial.write_text("ne")
+        raise OSError("the disk is full")
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    with whole_output(Path("/dev/null")) as device:
+        assert device == Path("/dev/null")
+    with pytest.raises(IsADirectoryError), whole_output(tmp_path) as folder:
+        folder.write_text("new")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with whole_output(path) as same:
+        assert same == path

@@ -80,6 +80,18 @@ def test_only_records_that_matter_are_read(tmp_path: Path) -> None:
     assert store.read_best(("a",), HERE).records == (*slower[:4], again)
 
 
+@pytest.mark.parametrize("count", [1, 4, 5, 40])
+def test_equal_times_are_in_the_order_of_the_log(tmp_path: Path, count: int) -> None:
+    """As many of them are read as of others: estimates of a device are often equal."""
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    slow = Record("a", HERE, "direct", (), {"0.0@1": 99}, Timing((2.0,)))
+    equal = [replace(slow, decisions={"0.0@1": n}, result=Timing((1.0,))) for n in range(count)]
+    store.append([slow, *equal])
+    found = store.read_best(("a",), HERE).records
+    assert found == (tuple(equal[:4]) if count >= 4 else (slow, *equal))
+    assert best(found, "a", HERE) == equal[0]
+
+
 def test_without_records_of_a_machine_those_of_the_nearest_count(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     one = Record("a", FAR, "direct", (), {"0.0@1": 0}, Timing((1.0,)))

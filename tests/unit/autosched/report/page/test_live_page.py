@@ -127,6 +127,18 @@ def test_other_paths_and_names_of_other_sites_are_refused(log: RecordLog) -> Non
         assert get(server, Host=f"localhost:{server.server_port}")[0].status == 200
 
 
+def test_the_usual_port_is_left_out_by_clients(log: RecordLog) -> None:
+    with served(live(log)) as server:
+        connection = HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+        for port, status in ((server.server_port, 403), (80, 200)):
+            server.server_port = port
+            connection.request("GET", "/", headers={"Host": "localhost"})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == status
+            connection.close()
+
+
 def test_a_busy_port_is_one_clear_error(log: RecordLog) -> None:
     with (
         PageServer(live(log), 0) as first,

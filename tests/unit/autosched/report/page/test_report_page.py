@@ -136,6 +136,27 @@ def test_machines_of_a_log_are_runs_the_last_first() -> None:
     assert names == ["x on generic/4", "x on generic/2"]
 
 
+def test_machines_of_one_label_have_different_names() -> None:
+    def on(features: str, vector_bytes: int = 16) -> tuple[Record, ...]:
+        target = replace(LOG[0].target, features=features, vector_bytes=vector_bytes)
+        return tuple(replace(r, target=target) for r in LOG)
+
+    logs = (on("+avx2"), on("+avx2,+fma,+f16c,+bmi,+bmi2"), on("+avx2", 32))
+    names = [run.name for run in runs_of("x", sum(logs, ()), {})]
+    assert names == [
+        "x on generic/2 (1)", "x on generic/2 with bmi, bmi2, f16c, ...", "x on generic/2 (2)"
+    ]  # fmt: skip
+
+
+def test_a_log_of_failures_says_that_nothing_ran() -> None:
+    failed = [replace(r, result=Failure("run", "SIGSEGV", "crash")) for r in LOG]
+    text = Reader(page(subject(failed))).text
+    assert text.count("None of 7 trials ran") >= 4
+    assert "pruned" not in text and "0 ms" not in text and "schema 5" not in text
+    compared = Reader(page(subject(failed, failed))).text
+    assert "None of 14 trials ran" in compared and "No task has a time in all runs" in compared
+
+
 def test_extreme_numbers_of_a_log_leave_a_page() -> None:
     extreme = (
         replace(LOG[0], time=1e300, predicted=1e308, title=Title("x", 1e308)),
