@@ -33,6 +33,7 @@ def name_triangles(graph: Graph) -> Graph:
     So are scores to which a constant adds 0 in the triangle and minus infinity elsewhere, or so
     large a negative number that their softmax is 0 there.  That holds for scores below 1e29 in
     size: they have to be products as they are, for other masks may have been added to others.
+    What is hidden may be infinite or NaN: it is hidden all the same.
     """
     builder = GraphBuilder.from_graph(graph)
     for node in graph.nodes:
@@ -90,22 +91,36 @@ def _is_product(graph: Graph, value: str, kept: Array) -> bool:
     while (node := graph.producers.get(value)) is not None:
         if isinstance(node.op, MatMul | Einsum):
             return True
-        scaled = isinstance(node.op, BinaryOp) and node.op.function in ("mul", "div")
         inputs = [name for name in node.inputs if name not in graph.constants]
-        if len(inputs) != 1 or not (scaled or isinstance(node.op, Reshape | Transpose | CastOp)):
+        known = _is_scaled(graph, node) or isinstance(node.op, Reshape | Transpose | CastOp)
+        if len(inputs) != 1 or not known:
             return False
         (value,) = inputs
     return False
 
 
+def _is_scaled(graph: Graph, node: Node) -> bool:
+    """Whether a value is multiplied or divided by a constant; a reciprocal may be of any size."""
+    if not isinstance(node.op, BinaryOp):
+        return False
+    divided = node.op.function == "div" and node.inputs[1] in graph.constants
+    return divided or node.op.function == "mul"
+
+
 def _chosen(graph: Graph, node: Node, kept: Array) -> str | None:
-    """What a choice by a constant gives wherever ``kept`` is true; None: now this, now that."""
+    """What a choice by a constant gives wherever ``kept`` is true; None: now this, now that, or
+    elsewhere what might be large: numbers that a mask makes no small ones of.
+    """
     condition, then, otherwise = node.inputs
     seen, shape = graph.constants.get(condition), graph.types[node.output].shape
     if seen is None or seen.shape != (1,) * (seen.ndim - 2) + kept.shape or seen.ndim > len(shape):
         return None
     of_kept = seen.reshape(kept.shape)[kept]
-    return then if of_kept.all() else None if of_kept.any() else otherwise
+    if of_kept.any() and not of_kept.all():
+        return None
+    chosen, other = (then, otherwise) if of_kept.all() else (otherwise, then)
+    filled = graph.constants.get(other)
+    return chosen if filled is not None and bool(np.all(np.less_equal(filled, 0))) else None
 
 
 def _feeds_softmax(graph: Graph, value: str) -> bool:

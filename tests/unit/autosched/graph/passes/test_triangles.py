@@ -67,6 +67,8 @@ def added(
     turned: bool = False,
     padded: bool = False,
     chosen: np.ndarray | None = None,
+    fill: float | None = None,
+    reciprocal: bool = False,
 ) -> Graph:
     """A mask added to scaled products.
 
@@ -75,17 +77,26 @@ def added(
         reader: of the sum.
         turned: the mask is the first operand.
         padded: another one, known at run time only, was added before.
-        chosen: where products have not been replaced by a number before.
+        chosen: where products have not been replaced before.
+        fill: what they have been replaced by; None: what is known at run time only.
+        reciprocal: of the products.
     """
     net = GraphBuilder("net")
     x, keys = net.input(Value("x", (*SHAPE[:-1], 4))), net.input(Value("keys", (*SHAPE[:2], 4, 7)))
     scale = net.constant("scale", np.asarray(0.5, np.float32))
-    data = net.add(BinaryOp("mul"), [net.add(MatMul(), [x, keys]), scale])
+    factors = [net.add(MatMul(), [x, keys]), scale]
+    data = net.add(
+        BinaryOp("div" if reciprocal else "mul"), factors[::-1] if reciprocal else factors
+    )
     if padded:
         data = net.add(BinaryOp("add"), [data, net.input(Value("padding", (2, 1, 1, 7)))])
     if chosen is not None:
-        lowest = net.constant("lowest", np.asarray(np.finfo(np.float32).min, np.float32))
-        data = net.add(Where(), [net.constant("chosen", chosen), data, lowest])
+        other = (
+            net.input(Value("other", SHAPE))
+            if fill is None
+            else net.constant("fill", np.asarray(fill, np.float32))
+        )
+        data = net.add(Where(), [net.constant("chosen", chosen), data, other])
     other = net.constant("mask", mask.astype(np.float32))
     scores = net.add(BinaryOp("add"), [other, data] if turned else [data, other])
     return net.finish({"y": scores if reader is None else net.add(reader, [scores])})
@@ -116,12 +127,25 @@ def test_masks_that_hide_what_is_hidden_already(hidden_before: int, named: bool)
     """Models choose by a triangle, and add the mask of all tokens after that."""
     lowest = float(np.finfo(np.float32).min)
     chosen = np.tri(5, 7, hidden_before, dtype=np.bool_)[None, None]
-    graph = added(_scores(far=lowest), chosen=chosen)
+    graph = added(_scores(far=lowest), chosen=chosen, fill=lowest)
     found = name_triangles(graph)
     assert any(isinstance(node.op, Triangle) for node in found.nodes) == named
     with np.errstate(over="ignore"):  # two of the lowest numbers make minus infinity
         ours, theirs = (evaluate(each, _inputs(graph))["y"] for each in (found, graph))
     np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        added(_scores(far=-1e30), chosen=np.tri(5, 7, dtype=np.bool_), fill=3e38),
+        added(_scores(far=-1e30), chosen=np.tri(5, 7, dtype=np.bool_)),
+        added(_scores(far=-1e30), reciprocal=True),
+    ],
+    ids=["a large number", "an input", "a reciprocal"],
+)
+def test_finite_masks_on_what_may_be_large_stay(graph: Graph) -> None:
+    assert name_triangles(graph).nodes == graph.nodes
 
 
 @pytest.mark.parametrize("far", [-np.inf, float(np.finfo(np.float32).min)])
