@@ -24,7 +24,7 @@ from autosched.runtime.linker import link_shared
 from autosched.runtime.program import Argument, ExecutionPlan, Place
 from autosched.runtime.table import size_text
 from autosched.system.release import __version__
-from autosched.system.replaced_file import replaced_file
+from sketch.replaced_file import replaced_file
 
 if TYPE_CHECKING:
     from codegen.elf.merge import Merged

@@ -12,12 +12,12 @@ from autosched.runtime.errors import CalibrationError
 from autosched.runtime.probes.bandwidth import streamed_bandwidth
 from autosched.runtime.probes.operations import region_seconds, vector_seconds
 from autosched.runtime.probes.peak import chained_peak
-from autosched.system.replaced_file import check_replaceable, replaced_file
 from autosched.system.stability import MOST_DEVIATION, Watch, relative_deviation, share
 from codegen.calibration import Calibration, calibration_file, known_calibration, machine_of
 from codegen.host import host_target
 from sketch.lang.expr import Expr
 from sketch.lang.functions import erf, exp, log, tanh
+from sketch.replaced_file import check_replaceable, replaced_file
 from sketch.target.rates import USUAL_RATES
 from sketch.target.target import Target
 
