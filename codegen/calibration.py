@@ -36,7 +36,7 @@ class Calibration:
         machine: ``machine_of`` the target that it was measured on.
         threads: that measured together.
         rates: of ``MEASURED``, in the units of ``Rates``.
-        spread: of each rate, the standard deviation of its rounds over their median.
+        spread: of each rate, how far its best three rounds differ, relative to the best.
         conditions: what else the machine did, for people.
         disturbed: whether it was kept though the machine was busy.
     """

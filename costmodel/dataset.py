@@ -15,7 +15,7 @@ from costmodel.errors import CostModelError
 from costmodel.extra_feature import check_version, feature_version, listed
 from costmodel.feature_table import FEATURE_COUNT, FEATURE_INDEX, FEATURE_NAMES
 from costmodel.features import Features
-from costmodel.model_file import written_whole
+from sketch.replaced_file import whole_output
 
 # A failed program ranks below every program of its task that ran.  How slow it "is" means nothing,
 # and a large number would only draw splits away from the programs that matter; so it stands just
@@ -236,7 +236,7 @@ class Dataset:
     def save(self, path: Path) -> None:
         """Write everything to one ``.npz`` file; on an error what was there stays."""
         table = self.table()
-        with written_whole(path) as partial, partial.open("wb") as file:
+        with whole_output(path) as partial, partial.open("wb") as file:
             np.savez_compressed(
                 file, version=np.array(feature_version(table.extra)),
                 tasks=np.array(self._tasks, dtype=str), rows=table.rows,

@@ -22,7 +22,9 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("--show", action="store_true", help="only show the rates that are in use")
     parser.add_argument("--reset", action="store_true", help="forget what was measured")
     parser.add_argument(
-        "--force", action="store_true", help="keep the rates even if the machine was busy"
+        "--force",
+        action="store_true",
+        help="keep the rates, with a warning, even if the machine was busy",
     )
     add_json(parser)
 
@@ -66,7 +68,7 @@ def _table(found: Calibration | None) -> str:
     ]  # fmt: skip
     busy = ["kept though the machine was busy"] if found.disturbed else []
     return "\n".join([
-        render_table(("rate", "measured", "nominal", "std %"), rows, left=(0,)),
+        render_table(("rate", "measured", "nominal", "spread %"), rows, left=(0,)),
         f"{found.machine}; threads {found.threads}",
         found.conditions,
         *busy,
@@ -76,11 +78,12 @@ def _table(found: Calibration | None) -> str:
 COMMAND = Command(
     "calibrate",
     "measure the rates of this machine, once, for the draft model",
-    "Measures arithmetic, caches, memory, vector functions and parallel regions, in less than\n"
-    "twenty seconds, and keeps the rates for the user.  Targets of this machine have them from\n"
-    "then on: the draft model, which orders schedules before anything is measured, counts with\n"
-    "them.  A busy machine is refused.  Rates are cycles and SIMD registers, see\n"
-    "sketch/target/rates.py.",
+    "Measures arithmetic, caches, memory, vector functions and parallel regions, in some seconds,\n"
+    "and keeps the rates for the user.  Targets of this machine have them from then on: the draft\n"
+    "model, which orders schedules before anything is measured, counts with them.  The best\n"
+    "rounds count; where these do not agree, others follow, for half a minute.  If they never do,\n"
+    "or other programs run all the time, the rates are refused.  Rates are cycles and SIMD\n"
+    "registers, see sketch/target/rates.py.",
     _EXAMPLES,
     _arguments,
     _run,

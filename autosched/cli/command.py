@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from autosched.system.json_values import finite_values
-from autosched.system.replaced_file import whole_output
 from sketch.errors import AutoschedError
+from sketch.replaced_file import whole_output
 
 MOST_THREADS: Final = 1024
 STDOUT: Final = "-"

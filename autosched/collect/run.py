@@ -26,9 +26,9 @@ from autosched.search.learner import Learner
 from autosched.search.models import make_model
 from autosched.search.options import LearnerOptions
 from autosched.system.noted_signals import NotedSignals, noted_signals
-from autosched.system.replaced_file import file_state
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.rough_seconds import rough_seconds
+from sketch.replaced_file import file_state
 
 if TYPE_CHECKING:
     from autosched.measure.protocol import Runner

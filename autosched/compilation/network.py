@@ -35,7 +35,7 @@ from autosched.system.limits import check_choice
 from autosched.system.memory_limit import enough_memory
 from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
-from sketch.rules.backend import sketch_backend
+from sketch.rules.backend import algorithms_of, sketch_backend
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def extract_checked(network: Network, target: Target) -> Extraction:
     check_no_nan(network.graph.constants)
     backend = sketch_backend(target)
     cache_bytes = target.l2_bytes * target.threads if backend.chains else None
-    extraction = extract(network, backend.chains, cache_bytes, backend.algorithms)
+    extraction = extract(network, backend.chains, cache_bytes, algorithms_of(target))
     check_no_nan(extraction.constants)  # folding may divide by zero
     return extraction
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from autosched.system.errors import OptionError
 from autosched.system.optional_packages import require
-from autosched.system.replaced_file import replaced_file
+from sketch.replaced_file import replaced_file
 
 _BUNDLED: Final = "window.vegaEmbed = vegaEmbed;"  # what the page's script calls
 _FRAME: Final = "width: 100%; height: 42rem; border: 0"

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from autosched.measure.result import STAGES
 from autosched.records.errors import RecordError
-from autosched.system.replaced_file import check_replaceable, locked_folder, replaced_file
 from sketch.errors import TargetError
+from sketch.replaced_file import check_replaceable, locked_folder, replaced_file
 from sketch.target.target import Target
 
 if TYPE_CHECKING:

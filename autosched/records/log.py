@@ -23,7 +23,7 @@ from autosched.records.reading import NO_LOG, NO_LOG_HINT, RecordSet, parse_line
 from autosched.records.record import Record
 from autosched.records.shared import lines_of
 from autosched.records.unique import unique, whole_text
-from autosched.system.replaced_file import replaced_file
+from sketch.replaced_file import replaced_file
 from sketch.target.target import Target
 
 # Blank space written and taken back by `check_writable`: a few records' worth.

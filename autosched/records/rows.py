@@ -12,7 +12,7 @@ from autosched.measure.result import Timing
 from autosched.records.errors import RecordError
 from autosched.records.record import Record
 from autosched.records.structure import structure
-from autosched.system.replaced_file import whole_output
+from sketch.replaced_file import whole_output
 
 COLUMNS: Final = (
     "task", "name", "flops", "arch", "threads", "variant", "sketch", "schedule", "phase", "trial",

@@ -35,8 +35,8 @@ from autosched.runtime.plan_check import check_program
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.program_json import program_json, program_of
 from autosched.runtime.user_key import is_signed, signature
-from autosched.system.replaced_file import replaced_file
 from sketch.errors import AutoschedError
+from sketch.replaced_file import replaced_file
 
 _MANIFEST: Final = "manifest.json"
 _PLAN: Final = "module.json"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,7 +24,7 @@ from autosched.runtime.linker import link_shared
 from autosched.runtime.program import Argument, ExecutionPlan, Place
 from autosched.runtime.table import size_text
 from autosched.system.release import __version__
-from autosched.system.replaced_file import replaced_file
+from sketch.replaced_file import replaced_file
 
 if TYPE_CHECKING:
     from codegen.elf.merge import Merged
@@ -101,16 +102,21 @@ def export_program(
     object_file, header, cpp_header, shared = (_with_suffix(base, suffix) for suffix in _SUFFIXES)
     try:
         base.parent.mkdir(parents=True, exist_ok=True)
-        _write(merged, object_file)
-        _write_text(header_text(program, prefix, __version__), header)
-        _write_text(cpp_header_text(program, prefix, header.name), cpp_header)
+        with ExitStack() as written:  # all or none: an old header would not fit a new object
+            object_part, header_part, cpp_part = (
+                written.enter_context(replaced_file(file))
+                for file in (object_file, header, cpp_header)
+            )
+            _write(merged, object_part)
+            _write_text(header_text(program, prefix, __version__), header_part)
+            _write_text(cpp_header_text(program, prefix, header.name), cpp_part)
         shared.unlink(missing_ok=True)  # one of an earlier export would no longer fit the header
     except OSError as error:
         raise ExportError(f"cannot write the library: {error.strerror}", str(base)) from error
     needs_openmp = any(symbol.startswith(_OPENMP) for symbol in merged.undefined)
     result = link_shared(object_file, shared, needs_openmp)
-    written = shared if result.written else None
-    return ExportedLibrary(prefix, object_file, header, cpp_header, written, result.note)
+    linked = shared if result.written else None
+    return ExportedLibrary(prefix, object_file, header, cpp_header, linked, result.note)
 
 
 def check_exportable(program: ExecutionPlan) -> None:
@@ -181,7 +187,7 @@ def _operand(place: Place) -> Operand:
 def _write(merged: Merged, path: Path) -> None:
     from codegen.elf.write import write_object
 
-    with replaced_file(path) as partial, partial.open("wb") as stream:
+    with path.open("wb") as stream:
         write_object(merged, stream)
 
 

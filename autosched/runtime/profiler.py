@@ -23,8 +23,8 @@ from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
 from autosched.system.html import html_table
 from autosched.system.optional_packages import data_frame
-from autosched.system.replaced_file import whole_output
 from autosched.system.stability import UNMEASURED, Conditions, Stability, relative_deviation
+from sketch.replaced_file import whole_output
 
 _HEADER: Final = (
     "layers", "operator", "shapes", "us", "std %", "%", "GFLOPS", "% peak", "task", "schedule",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from autosched.system.errors import TaskError
 from sketch.dag.dag import ComputeDAG
-from sketch.rules.backend import sketch_backend
+from sketch.rules.backend import algorithms_of, unsearched_algorithms
 from sketch.target.target import Target
 from sketch.variants import variants_of
 
@@ -103,21 +103,21 @@ class TaskSpec:
         return self.dag.flops
 
     def variant(self, name: str) -> Variant:
-        """The variant of that name, or one that was searched once and is in logs.
+        """The variant of that name, or one that is not searched but is in logs.
 
         Raises TaskError when there is none.
         """
-        found = _named(name, self.variants) or _named(name, self._retired)
+        found = _named(name, self.variants) or _named(name, self._unsearched)
         if found is not None:
             return found
         known = ", ".join(variant.name for variant in self.variants)
         raise TaskError(f"there is no variant {name!r}", f"task {self.name}", f"known: {known}")
 
     @cached_property
-    def _retired(self) -> tuple[Variant, ...]:
+    def _unsearched(self) -> tuple[Variant, ...]:
         if self.variants[0].name != DIRECT:  # programs of a user's, not derived ones
             return ()
-        others = variants_of(self.dag, sketch_backend(self.target).retired)
+        others = variants_of(self.dag, unsearched_algorithms(self.target))
         return tuple(Variant(name, dag) for name, dag in others.items())
 
     def with_weight(self, weight: float) -> Self:
@@ -146,7 +146,7 @@ def _named(name: str, variants: Sequence[Variant]) -> Variant | None:
 def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
     match program:
         case ComputeDAG():
-            others = variants_of(program, sketch_backend(target).algorithms)
+            others = variants_of(program, algorithms_of(target))
             found = tuple(Variant(name, dag) for name, dag in ({DIRECT: program} | others).items())
         case Mapping():
             found = tuple(Variant(name, dag) for name, dag in program.items())

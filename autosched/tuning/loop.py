@@ -176,16 +176,19 @@ class TuningLoop:
         """
         flying: deque[_Batch] = deque()
         began = self._clock()
-        while self._submitted(flying):
+        while self._submitted(flying, began):
             self._signals.check()
             self._finish(flying.popleft(), began)
             began = self._clock()
             self._look_back()
 
-    def _submitted(self, flying: deque[_Batch]) -> bool:
-        """Submit as much as the runner wants, and learn; whether something is on its way."""
+    def _submitted(self, flying: deque[_Batch], began: float) -> bool:
+        """Submit as much as the runner wants, and learn; whether something is on its way.
+
+        ``began``: when the time of the oldest batch began to count.
+        """
         while sum(len(b.candidates) for b in flying) < (wanted := self._runner.trials_in_flight):
-            batch = self._propose([b.turn for b in flying])
+            batch = self._propose([b.turn for b in flying], self._clock() - began)
             if batch is None:  # nor will anything be: nobody needs to learn
                 return bool(flying)
             task = self._runs[batch.turn.task].task
@@ -194,14 +197,14 @@ class TuningLoop:
             self._learner.learn(wanted)
         return True
 
-    def _propose(self, busy: Sequence[Turn] = ()) -> _Batch | None:
-        """The next batch; ``busy``: turns whose results are not in yet."""
+    def _propose(self, busy: Sequence[Turn] = (), spent_s: float = 0.0) -> _Batch | None:
+        """The next batch; ``busy``: turns whose results are not in yet, see ``next_turn``."""
         with self._thinking:
-            return self._choose(busy)
+            return self._choose(busy, spent_s)
 
-    def _choose(self, busy: Sequence[Turn]) -> _Batch | None:
+    def _choose(self, busy: Sequence[Turn], spent_s: float) -> _Batch | None:
         while True:
-            turn = self._scheduler.next_turn(busy)
+            turn = self._scheduler.next_turn(busy, spent_s)
             if turn is None:
                 return None
             if not busy and not self._learner.may_wait:
@@ -218,7 +221,7 @@ class TuningLoop:
         submitted = replace(batch, ticket=self._runner.submit(task, batch.candidates))
         with self._thinking:
             self._learner.learn()
-        ahead = self._propose([batch.turn])
+        ahead = self._propose([batch.turn], self._clock() - began)
         self._signals.check()
         self._finish(submitted, began)
         return ahead

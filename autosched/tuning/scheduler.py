@@ -24,6 +24,7 @@ from autosched.tuning.objectives import Objective, Usage, latencies, value_of, w
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.remaining import History, fall_of_doubling, worth_of
 from autosched.tuning.task_progress import TaskInfo, TaskProgress, Turn
+from autosched.tuning.trial_time import mean_trial_s, rest_s, trial_s
 
 # Relative step of a numeric derivative.
 _STEP: Final = 1e-4
@@ -109,12 +110,13 @@ class TaskScheduler:
         self.tasks[index].scale(factor)
         self._best_objective = math.inf
 
-    def next_turn(self, busy: Sequence[Turn] = ()) -> Turn | None:
+    def next_turn(self, busy: Sequence[Turn] = (), spent_s: float = 0.0) -> Turn | None:
         """The next turn, or None; ``stopped`` then says why.
 
-        ``busy``: turns whose results are not in yet.  The next one is of a task that has none of
-        them; where there is no such task and ``in_flight`` asks for more, of one that has some;
-        else None, and nothing stopped.
+        ``busy``: turns whose results are not in yet; the oldest was begun ``spent_s`` seconds ago.
+        The next one is of a task that has none of them; where there is no such task and
+        ``in_flight`` asks for more, of one that has some; else, or where they take all the time
+        that is left, None, and nothing stopped.
         """
         self._pending = [sum(t.trials for t in busy if t.task == n) for n in range(len(self.tasks))]
         self._cut_budget()
@@ -125,8 +127,11 @@ class TaskScheduler:
             return Turn(cold[0], min(self._warm_up(cold[0]), self._trials_left_of(cold[0])))
         in_turn = self._options.strategy == "round-robin"
         index = self._next_in_line() if in_turn else self._steepest()
+        left_s = self.time_left_s() - rest_s(self._pending, spent_s, self.tasks, self._constants)
+        if busy and left_s <= 0:
+            return None
         self._last = index
-        return Turn(index, self._fitting(index), self._is_finish(index))
+        return Turn(index, self._fitting(index, left_s), self._is_finish(index))
 
     def record(
         self, index: int, trials: int, failed: int, best_s: float, seconds: float = 0.0
@@ -174,15 +179,7 @@ class TaskScheduler:
 
     def trial_s(self, index: int) -> float:
         """Seconds that a trial of a task takes."""
-        task = self.tasks[index]
-        mean = self._mean_trial_s() or self._constants.trial_s
-        prior = self._constants.trial_prior
-        return (task.seconds + prior * mean) / (task.timed_trials + prior)
-
-    def _mean_trial_s(self) -> float:
-        """Seconds that a trial took, over all tasks; 0 where that is not known."""
-        count = sum(task.timed_trials for task in self.tasks)
-        return sum(task.seconds for task in self.tasks) / count if count else 0.0
+        return trial_s(self.tasks[index], self.tasks, self._constants)
 
     def gains(self) -> list[float]:
         """Expected fall of the objective per trial (per second with a time budget) of each task."""
@@ -249,9 +246,9 @@ class TaskScheduler:
         """Trials before the finish; infinite without a limit, or where their time is not known."""
         share = 1.0 - self._options.finish_share
         limits = [math.inf if self._limit is None else share * self._limit - self.trials]
-        trial_s = self._mean_trial_s()
-        if math.isfinite(self._limit_s) and trial_s > 0:
-            limits.append((share * self._limit_s - self._clock()) / trial_s)
+        mean_s = mean_trial_s(self.tasks)
+        if math.isfinite(self._limit_s) and mean_s > 0:
+            limits.append((share * self._limit_s - self._clock()) / mean_s)
         return min(limits)
 
     def _trials_left(self) -> int:
@@ -285,7 +282,7 @@ class TaskScheduler:
         """Trials that the whole budget allows, roughly."""
         limits = [float(self._limit or math.inf)]
         if math.isfinite(self._limit_s):
-            limits.append(self._limit_s / (self._mean_trial_s() or self._constants.trial_s))
+            limits.append(self._limit_s / (mean_trial_s(self.tasks) or self._constants.trial_s))
         return min(limits)
 
     def _batch(self, trials: int = 2**31) -> int:
@@ -299,9 +296,9 @@ class TaskScheduler:
         small = int(min(self._options.search.batch_trials, wanted))
         return max(small, int(min(share, self._in_flight / _TURNS_IN_FLIGHT)))
 
-    def _fitting(self, index: int) -> int:
-        """A batch that ends within both limits."""
-        left = min(float(self._trials_left_of(index)), self.time_left_s() / self.trial_s(index))
+    def _fitting(self, index: int, left_s: float) -> int:
+        """A batch that ends within both limits; ``left_s``: seconds when it begins."""
+        left = min(float(self._trials_left_of(index)), left_s / self.trial_s(index))
         return max(1, int(min(float(self._batch(self.tasks[index].counted)), left)))
 
     def _heaviness(self, index: int) -> float:

@@ -38,7 +38,8 @@ class SketchBackend:
         hardware: which rows fit the machine.
         rules: the built-in sketch rules, in the order in which they are asked; the last one always
             applies.
-        algorithms: other ways to compute a program that may be faster on such a machine.
+        algorithms: other ways to compute a program that may be faster on such a machine; see
+            ``algorithms_of``.
         chains: whether the rules compute products of what other products make block by block.
         retired: ways that were among them once: logs have schedules of them.
     """
@@ -99,6 +100,19 @@ def sketch_backend(target: Target) -> SketchBackend:
     """The back end whose hardware is that of the target."""
     hardware = hardware_of(target)
     return next(backend for backend in SKETCH_BACKENDS if backend.hardware is hardware)
+
+
+def algorithms_of(target: Target) -> tuple[Algorithm, ...]:
+    """Other ways to compute a program that may be faster on a target."""
+    lanes = target.lanes()
+    return tuple(each for each in sketch_backend(target).algorithms if each.suits(lanes))
+
+
+def unsearched_algorithms(target: Target) -> tuple[Algorithm, ...]:
+    """Ways that logs may have schedules of, of earlier releases or of machines with other lanes."""
+    backend, lanes = sketch_backend(target), target.lanes()
+    others = (each for each in backend.algorithms if not each.suits(lanes))
+    return (*backend.retired, *others)
 
 
 def default_rules(target: Target) -> tuple[SketchRule, ...]:

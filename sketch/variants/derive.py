@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.implicit_gemm import implicit_gemm
-from sketch.variants.joined_columns import joined_columns
+from sketch.variants.joined_columns import LANES, LEAST_LANES, joined_columns
 from sketch.variants.joined_groups import joined_groups
 from sketch.variants.late_factors import late_factors
 from sketch.variants.narrow_rows import narrow_implicit_gemm, narrow_zero_padded
@@ -40,12 +41,18 @@ class Algorithm(NamedTuple):
         error_growth: how many times larger its rounding errors are than those of the program as it
             is written, at most.
         moves_results: whether its stages may have store maps where those as written have none.
+        lanes: of float32 in the vectors that it is for; None: any.
     """
 
     name: str
     derive: Callable[[ComputeDAG], ComputeDAG | None]
     error_growth: float
     moves_results: bool = False
+    lanes: int | None = None
+
+    def suits(self, lanes: int) -> bool:
+        """Whether it is for vectors of so many float32, or for the most similar ones."""
+        return self.lanes is None or self.lanes == min(max(lanes, LEAST_LANES), LANES)
 
 
 # Measured: of three and four points 2 at most, of five and six 3 to 9, of eight 10 to 30.
@@ -69,7 +76,11 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = (
     Algorithm("winograd-6x7-phases", winograd_phases_six_by_seven, _EIGHT_POINTS_GROWTH),
     Algorithm("winograd-7-phases", winograd_phases_seven, _EIGHT_POINTS_GROWTH),
     Algorithm("joined-groups", joined_groups, 1.0, moves_results=True),
-    Algorithm("joined-columns", joined_columns, _JOINED_GROWTH, moves_results=True),
+    Algorithm("joined-columns", joined_columns, _JOINED_GROWTH, True, LANES),
+    *(
+        Algorithm(f"joined-columns-{n}", partial(joined_columns, lanes=n), _JOINED_GROWTH, True, n)
+        for n in (LEAST_LANES, 2 * LEAST_LANES)
+    ),
     Algorithm("strassen", strassen, _STRASSEN_GROWTH, moves_results=True),
     Algorithm("zero-padded", narrow_zero_padded, 1.0),
     Algorithm("implicit-gemm", narrow_implicit_gemm, 1.0, moves_results=True),

@@ -11,6 +11,9 @@ its own result has none:
 with ``f'[p, q', c, j*O + o] = f[p, q' - j, c, o]``, made ahead of time.  3x3 taps are 3x6 for four
 neighbours, half of the 4x9 that they have one by one.  Phases of transposed convolutions, which are
 neighbours already, and strides move filters likewise.
+
+How many neighbours depends on the lanes: on eight, two neighbours of three filters fill one vector
+for 3x4 taps, four of them two vectors for 3x6 taps, half as much again for each result.
 """
 
 from __future__ import annotations
@@ -39,16 +42,21 @@ from sketch.variants.correlation import Correlation, correlation
 from sketch.variants.element_wise import joined_stages
 from sketch.variants.rebuild import rebuild
 
-_LANES: Final = 16  # of the longest vectors of float32
+LANES: Final = 16
+"""Of the longest vectors of float32: no more results are joined."""
+LEAST_LANES: Final = 4
+"""Of the shortest ones."""
 _MOST_FILTERS: Final = 8  # half a vector
 _MOST_WORK: Final = 0.7  # of the products that neighbours have one by one
 
 
-def joined_columns(dag: ComputeDAG) -> ComputeDAG | None:
+def joined_columns(dag: ComputeDAG, lanes: int = LANES) -> ComputeDAG | None:
     """The same program with several results of a line at once; None where it is no single
     correlation with few filters and element-wise stages after it.
+
+    ``lanes``: of float32 in a vector.
     """
-    found = [columns for op in dag.stages if (columns := _columns(op)) is not None]
+    found = [columns for op in dag.stages if (columns := _columns(op, lanes)) is not None]
     if len(found) != 1:
         return None
     (columns,) = found
@@ -109,6 +117,16 @@ class _Columns:
         tap = self.match.taps[-1]
         return max(self.moves) + (1 if tap is None else tap.extent)
 
+    @property
+    def alone(self) -> int:
+        """Taps that neighbours have one by one."""
+        tap = self.match.taps[-1]
+        return self.count * self.phases * (1 if tap is None else tap.extent)
+
+    def vectors(self, lanes: int) -> float:
+        """Of ``lanes`` elements that are computed for a position along the line."""
+        return -(-self.count * self.phases * self.filters // lanes) * self.taps / self.count
+
     def original_axes(self, stage: Compute, position: Axis, joined: Axis) -> dict[Axis, Expr]:
         """The axes of a stage that are joined, in the new ones."""
         line, filters = stage.axes[len(self.kept)], stage.axes[-1]
@@ -134,7 +152,7 @@ class _Columns:
         return replace(store, strides=(*kept, self.count * wanted[0], last))
 
 
-def _columns(op: Compute) -> _Columns | None:
+def _columns(op: Compute, lanes: int) -> _Columns | None:
     """How results are joined, if that pays."""
     match = correlation(op)
     if match is None or match.data.dtype != "float32" or op.output_dtypes != ("float32",):
@@ -152,12 +170,11 @@ def _columns(op: Compute) -> _Columns | None:
     if kernel.slope < 0:  # neighbours would read to the left
         return None
     extent = op.axes[match.places[-1] + 1].extent
-    counts = range(_LANES // (filters * phases), 1, -1)
-    count = next((n for n in counts if extent % n == 0), 1)
-    columns = _Columns(match, count, phases)
-    tap = match.taps[-1]
-    alone = count * phases * (1 if tap is None else tap.extent)
-    return columns if columns.taps <= _MOST_WORK * alone else None
+    # Which programs have a variant does not depend on the lanes: nor do the tasks of a network.
+    counts = [n for n in range(LANES // (filters * phases), 1, -1) if extent % n == 0]
+    choices = [_Columns(match, count, phases) for count in counts or [1]]
+    paying = [choice for choice in choices if choice.taps <= _MOST_WORK * choice.alone]
+    return min(paying, key=lambda choice: choice.vectors(lanes), default=None)
 
 
 def _correlated(columns: _Columns, data: Tensor, store: StoreMap | None) -> Tensor:

@@ -19,10 +19,10 @@ from autosched.runtime.gpu.driver_source import declarations, source_text
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.table import size_text
 from autosched.system.release import __version__
-from autosched.system.replaced_file import replaced_file
 from codegen.cuda.compile import compiled
 from codegen.cuda.kernel import CudaKernel
 from codegen.cuda.kernel_files import stored_kernels
+from sketch.replaced_file import replaced_file
 
 _SUFFIXES: Final = (".c", ".h", ".json")
 

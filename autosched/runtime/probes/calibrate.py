@@ -12,35 +12,40 @@ from autosched.runtime.errors import CalibrationError
 from autosched.runtime.probes.bandwidth import streamed_bandwidth
 from autosched.runtime.probes.operations import region_seconds, vector_seconds
 from autosched.runtime.probes.peak import chained_peak
-from autosched.system.replaced_file import check_replaceable, replaced_file
-from autosched.system.stability import MOST_DEVIATION, Watch, relative_deviation, share
+from autosched.runtime.probes.rounds import LEAST_ROUNDS, Round, best_of
+from autosched.system.stability import Watch
+from autosched.system.user_warnings import notify
 from codegen.calibration import Calibration, calibration_file, known_calibration, machine_of
 from codegen.host import host_target
 from sketch.lang.expr import Expr
 from sketch.lang.functions import erf, exp, log, tanh
+from sketch.replaced_file import check_replaceable, replaced_file
 from sketch.target.rates import USUAL_RATES, nominal_rates
 from sketch.target.target import Target
 
-_ROUNDS: Final = 5
-_MOST_S: Final = 15.0  # of measuring; no round begins after it
+_ROUNDS: Final = 5  # where the best of them agree
+_MOST_S: Final = 30.0  # of measuring; no round begins after it
+_PAUSE_S: Final = 1.0  # before another round: what disturbs one may last for a while
 _FUNCTIONS: Final[tuple[Callable[[Expr], Expr], ...]] = (exp, log, tanh, erf)
 _MEMORY_BYTES: Final = 1 << 28
 # The rate counts what is written, too, which comes from L2 and goes back there.  Drafts of 36,000
 # measured programs rank with half of the rate of reading, and worse with all of it.
 _WRITTEN_BACK: Final = 2.0
-_COSTS: Final = ("float_math", "float_div", "region")  # the others are speeds
+_ALONE: Final = "region on one thread"
+_COSTS: Final = ("float_math", "float_div", "region", _ALONE)  # the others are speeds
 
 
 def calibrate(force: bool = False) -> Calibration:
-    """Measure the rates of this machine and keep them for the user; about five seconds.
+    """Measure the rates of this machine and keep them for the user.
 
-    Targets of this machine that are made later have these rates.
+    It takes about five seconds, half a minute where others take time away now and then.  Targets of
+    this machine that are made later have these rates.
 
     Args:
-        force: keep them though the machine was busy.
+        force: keep them, with a warning, though the machine was so busy that they may be wrong.
 
     Raises:
-        CalibrationError: the machine was busy, or the file cannot be written; says how busy.
+        CalibrationError: the machine was so busy, or the file cannot be written; says how busy.
     """
     path = _writable()
     found = measured_rates(host_target())
@@ -49,6 +54,8 @@ def calibrate(force: bool = False) -> Calibration:
             f"the machine was busy while its rates were measured: {found.conditions}",
             hint="run it again on an idle machine, or say --force (force=True)",
         )
+    if found.disturbed:
+        notify([f"rates are kept though the machine was busy: {found.conditions}"])
     try:
         with replaced_file(path) as partial:
             partial.write_text(found.to_text(), encoding="utf-8")
@@ -98,35 +105,47 @@ def measured_rates(target: Target) -> Calibration:
     Raises:
         CalibrationError: nothing could be told apart from the time of an empty loop.
     """
-    rounds: list[dict[str, float]] = []
-    began = time.monotonic()
     with Watch() as watch:
-        while len(rounds) < _ROUNDS and time.monotonic() - began < _MOST_S:
-            rounds.append(_round(target))
-    values = {name: [found[name] for found in rounds] for name in rounds[0]}
-    # Others only take time away: they make speeds lower and costs higher.
-    best = {name: (min if name in _COSTS else max)(every) for name, every in values.items()}
-    lost = [name for name, value in best.items() if value <= 0]
+        rounds = _rounds(target)
+    found = best_of(rounds, _COSTS)
+    values, spread = dict(found.values), dict(found.spread)
+    values["region"] -= values.pop(_ALONE)
+    spread["region"] = max(spread["region"], spread.pop(_ALONE))
+    lost = [name for name, value in values.items() if value <= 0]
     if lost:
         raise CalibrationError(
             f"the machine was so busy that nothing is known of {', '.join(lost)}: "
             f"{watch.conditions}",
             hint="run it again on an idle machine",
         )
-    spread = {name: relative_deviation(every) or 0.0 for name, every in values.items()}
-    worst = max(spread, key=lambda name: spread[name])
-    text = f"{watch.conditions}, {worst} differs by {share(spread[worst])} from round to round"
-    disturbed = watch.conditions.disturbed or statistics.median(spread.values()) > MOST_DEVIATION
-    rates = _in_cycles(best, target)
-    return Calibration(machine_of(target), target.threads, rates, spread, text, disturbed)
+    parts = [str(watch.conditions), f"{len(rounds)} rounds", found.doubt]
+    text, rates = ", ".join(filter(None, parts)), _in_cycles(values, target)
+    return Calibration(machine_of(target), target.threads, rates, spread, text, bool(found.doubt))
+
+
+def _rounds(target: Target) -> list[Round]:
+    """Some rounds, and more while there is time and the best of them are not to be believed."""
+    rounds: list[Round] = []
+    began = time.monotonic()
+    while True:
+        with Watch() as watch:
+            values = _round(target)
+        rounds.append(Round(values, watch.conditions))
+        enough = len(rounds) >= _ROUNDS
+        late = time.monotonic() - began >= _MOST_S and len(rounds) >= LEAST_ROUNDS
+        if late or (enough and not best_of(rounds, _COSTS).doubt):
+            return rounds
+        if enough:
+            time.sleep(_PAUSE_S)
 
 
 def _round(target: Target) -> dict[str, float]:
     """Every quantity once: multiply-adds a second, bytes a second, and seconds.
 
-    They are named as the rates that they become.
+    They are named as the rates that they become; of a region it is the whole time.
     """
     threads = target.threads
+    region, alone = region_seconds(target)
     return {
         "hertz": chained_peak(target) / 2.0,
         "loads": streamed_bandwidth(target, threads * target.l1_bytes // 2),
@@ -137,7 +156,8 @@ def _round(target: Target) -> dict[str, float]:
             vector_seconds(target, function) for function in _FUNCTIONS
         ),
         "float_div": vector_seconds(target, lambda x: 1.0 / x),
-        "region": region_seconds(target),
+        "region": region,
+        _ALONE: alone,
     }
 
 

@@ -64,16 +64,16 @@ def _of_two(name: str) -> Callable[[Expr], Expr]:
     return lambda x: binary(name, 1.5 if name == "div" else x, x)
 
 
-def region_seconds(target: Target) -> float:
-    """Seconds to start a parallel region on all threads of this machine, and to join it.
+def region_seconds(target: Target) -> tuple[float, float]:
+    """Seconds of a parallel region on all threads of this machine, and of its work on one thread.
 
     One after another in a call, as those of a network; the work, a register for each thread, takes
-    next to nothing.
+    next to nothing.  What is in between is the time to start a region and to join it.
     """
     run = _Runnable(_regions(target.threads, target.lanes(4)), target)
     team = Team(target.threads)
     together = _best_seconds(lambda: run(team.address))
-    return max(together - _best_seconds(lambda: run(0)), 0.0) / _REGIONS
+    return together / _REGIONS, _best_seconds(lambda: run(0)) / _REGIONS
 
 
 class _Runnable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 import subprocess
@@ -301,3 +302,24 @@ def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
 def test_names_of_files_need_not_be_utf_8(tmp_path: Path) -> None:
     library = matmul(1).export_library(tmp_path / os.fsdecode(b"m\xfc"))
     assert b'#include "m\xfc.h"' in library.cpp_header.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".h", ".hpp"])
+def test_a_full_disk_leaves_the_old_library(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it: half a header, or an object and the header of another one, serves nobody."""
+    matmul(1).export_library(tmp_path / "net")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    whole = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if (suffix == ".hpp") != (b"namespace" in data):
+            return whole(path, data)
+        whole(path, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(ExportError, match="cannot write the library: No space left"):
+        matmul(2).export_library(tmp_path / "net")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

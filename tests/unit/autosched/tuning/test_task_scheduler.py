@@ -305,6 +305,25 @@ def test_a_busy_batch_counts_against_the_trials() -> None:
     assert run.scheduler.next_turn([Turn(0, 4)]) is None
 
 
+def test_a_busy_batch_counts_against_the_time() -> None:
+    """The next one begins when it ends: it has only what is left then."""
+    options = TuneOptions(budget_s=40.0, stop_below=0.0, finish_share=0.0)
+    run = Simulation([falling(1, 0.5)] * 2, options, trial_s=[0.5, 0.5])
+    for turn in (Turn(0, 30), Turn(1, 30)):
+        run.answer(turn)
+
+    def fitting(busy: Sequence[Turn], spent_s: float = 0.0) -> int:
+        turn = run.scheduler.next_turn(busy, spent_s)
+        return 0 if turn is None else turn.trials
+
+    # ten seconds are left, of which the busy one takes eight
+    assert fitting(()) == pytest.approx(20, abs=3)
+    assert fitting([Turn(0, 16)]) == pytest.approx(4, abs=1)
+    assert fitting([Turn(0, 16)], spent_s=6.0) == pytest.approx(16, abs=3)
+    assert fitting([Turn(0, 16)], spent_s=60.0) == fitting(())
+    assert fitting([Turn(0, 30)]) == 0 and not run.scheduler.stopped
+
+
 def turns(constants: SchedulerOptions) -> list[Turn]:
     """Of a run of four tasks, two of one kind, one that never has a success."""
     curves = [

@@ -24,6 +24,8 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.tensor import placeholder
 from sketch.operators.conv import conv2d
 from sketch.oracle.interpret import interpret
+from sketch.target.target import Target
+from sketch.variants.joined_columns import joined_columns
 from tests.support.fake_runner import FakeRunner, landscape
 from tests.support.targets import SMALL
 
@@ -118,7 +120,7 @@ def test_the_best_variant_of_a_log_runs_with_its_constants_prepared(tmp_path) ->
 def test_variants_that_are_no_longer_searched_are_known_by_name() -> None:
     task = Task(program(), SMALL)
     assert task.variant(task.variants[-1].name) is task.variants[-1]
-    assert "_retired" not in task.__dict__, "they are made for those who ask for one"
+    assert "_unsearched" not in task.__dict__, "they are made for those who ask for one"
     assert task.variant("winograd").dag.key not in {variant.dag.key for variant in task.variants}
     ours = Task({"mine": program()}, SMALL)
     with pytest.raises(TaskError, match="no variant 'winograd'"):
@@ -131,3 +133,16 @@ def test_retired_variants_are_known_where_no_other_takes_their_place() -> None:
     task = Task(ComputeDAG([conv2d(image, weight, padding=1)]), SMALL)
     assert len(task.variants) == 1
     assert task.variant("winograd").dag.key != task.dag.key
+
+
+def test_machines_with_other_lanes_search_another_program_and_know_all() -> None:
+    names = {16: "joined-columns", 8: "joined-columns-8", 4: "joined-columns-4"}
+    image = placeholder((1, 6, 12, 5), name="x")
+    weight = placeholder((3, 3, 5, 3), name="w", constant=True)
+    dag = ComputeDAG([conv2d(image, weight, padding=1)])
+    known = {names[lanes]: joined_columns(dag, lanes) for lanes in (16, 8, 4)}
+    for lanes, own in {**names, 32: names[16], 2: names[4]}.items():
+        task = Task(dag, Target("cpu", "invented", vector_bytes=4 * lanes, registers=16))
+        assert {v.name for v in task.variants} & known.keys() == {own}
+        for name, other in known.items():
+            assert other is not None and task.variant(name).dag.key == other.key

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autosched.measure.protocol import Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.records.log import RecordLog
 from autosched.report.events import ProgressSnapshot
@@ -300,6 +301,22 @@ def test_time_budgets_end() -> None:
     )
     assert result.stopped == "time" and result.trials > 10
     assert all(item.best is not None for item in result.tasks)
+
+
+def test_a_batch_that_is_chosen_ahead_ends_in_time() -> None:
+    now = [0.0]
+
+    class Slow(FakeRunner):
+        def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
+            now[0] += 0.5 * len(ticket.candidates)
+            return super().collect(ticket, best_s)
+
+    options = replace(OPTIONS, trials=None, budget_s=60.0, stop_below=0.0, leaders=0)
+    run_job(
+        TuneJob(some_tasks()[:2], runner=Slow(), options=options, cost_model=small_model(),
+                clock=lambda: now[0])
+    )  # fmt: skip
+    assert 55.0 <= now[0] <= 61.0
 
 
 @pytest.mark.parametrize(

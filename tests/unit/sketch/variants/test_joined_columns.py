@@ -72,10 +72,11 @@ def expected_of(dag: ComputeDAG, given: Mapping[str, np.ndarray]) -> np.ndarray:
     return values
 
 
+@pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("name", sorted(JOINED))
-def test_the_variant_computes_the_same(name: str, rng: np.random.Generator) -> None:
+def test_the_variant_computes_the_same(name: str, lanes: int, rng: np.random.Generator) -> None:
     dag = JOINED[name]()
-    other = joined_columns(dag)
+    other = joined_columns(dag, lanes)
     assert other is not None and other.key != dag.key
     assert [(a.name, a.shape) for a in other.output_arrays] == [
         (a.name, a.shape) for a in dag.output_arrays
@@ -98,6 +99,24 @@ def test_every_sketch_compiles_to_the_same(name: str, rng: np.random.Generator) 
         (found,) = run_compiled(sketch, row, given, host).values()
         found = found.reshape(expected.shape)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def joined_count(dag: ComputeDAG, lanes: int) -> int:
+    """Neighbours that are joined on so many lanes."""
+    other = joined_columns(dag, lanes)
+    assert other is not None
+    filters = dag.stages[-1].axes[-1].extent
+    return max(stage.axes[-1].extent for stage in other.stages) // filters
+
+
+@pytest.mark.parametrize(
+    ("filters", "counts"),
+    # a vector of sixteen lanes, of eight, of four: as full as they become
+    [(1, (12, 6, 4)), (2, (6, 4, 2)), (3, (4, 2, 2)), (4, (4, 2, 2)), (8, (2, 2, 2))],
+)
+def test_vectors_of_the_machine_are_filled(filters: int, counts: tuple[int, ...]) -> None:
+    dag = dag_of(convolution((4, 12), filters, padding=1))
+    assert tuple(joined_count(dag, lanes) for lanes in (16, 8, 4)) == counts
 
 
 def computed_filters() -> ComputeDAG:
@@ -125,7 +144,7 @@ OTHERS: Mapping[str, Callable[[], ComputeDAG]] = {
 
 @pytest.mark.parametrize("name", sorted(OTHERS))
 def test_other_programs_have_no_variant(name: str) -> None:
-    assert joined_columns(OTHERS[name]()) is None
+    assert all(joined_columns(OTHERS[name](), lanes) is None for lanes in (4, 8, 16))
 
 
 def test_copies_are_moved_ahead_of_time(rng: np.random.Generator) -> None:

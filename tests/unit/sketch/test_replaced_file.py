@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autosched.system.replaced_file import check_replaceable, replaced_file, whole_output
+from sketch.replaced_file import check_replaceable, replaced_file, whole_output
 
 
 def test_threads_that_replace_one_file(tmp_path: Path) -> None:
@@ -47,6 +47,8 @@ def test_the_longest_name_there_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a\0b", "\ud800"])
 def test_what_can_be_no_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Invalid argument"), replaced_file(tmp_path / name):
+        pytest.fail("there is no such file")
+    with pytest.raises(OSError, match="Invalid argument"), whole_output(tmp_path / name):
         pytest.fail("there is no such file")
 
 

@@ -1,4 +1,7 @@
-"""Files that are replaced as a whole: a reader never sees half of one, an error leaves the old."""
+"""Files that are replaced as a whole: a reader never sees half of one, an error leaves the old.
+
+It is here, below everything, because models, data and logs are all written so.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,9 @@ def whole_output(path: Path) -> Iterator[Path]:
     Devices and pipes are written to, and so is a file in a folder that takes no other.
 
     Raises:
-        OSError: ``path`` is a folder, or cannot be written.
+        OSError: ``path`` is a folder, or names no file, or cannot be written.
     """
+    _check_possible(path)
     folder = _behind_links(path).parent
     closed = folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK)
     if path.exists() and (closed or not path.is_file()):
@@ -91,9 +95,13 @@ def _behind_links(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _check_name(path: Path) -> None:
+def _check_possible(path: Path) -> None:
     if not _is_possible(path):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), ascii(str(path)))
+
+
+def _check_name(path: Path) -> None:
+    _check_possible(path)
     if path.is_dir() or not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():  # a user that may do it would replace /dev/null
