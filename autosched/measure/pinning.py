@@ -22,7 +22,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
 def siblings(cpu: int) -> tuple[int, ...]:
     """The CPUs that share a core with one, itself included; itself alone where nobody tells."""
     try:
-        return parse_cpu_list((_SYSFS / f"cpu{cpu}/topology/threadsiblings_list").read_text())
+        return parse_cpu_list((_SYSFS / f"cpu{cpu}/topology/thread_siblings_list").read_text())
     except (OSError, ValueError):
         return (cpu,)
 

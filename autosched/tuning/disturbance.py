@@ -74,7 +74,7 @@ class Disturbances:
         if not self.suspicious(results, run.best_s) or not run.successes:
             return list(results)
         found = self.corrected(results, self._anchor_now(run, runner), run.anchor[0])
-        faster = challengers(found, run.best_s, self.options.leaders)
+        faster = challengers(found, run.best_s, max(1, self.options.leaders))
         if not faster:
             return found
         ((_, best),) = run.measured.leaders(1)

@@ -115,7 +115,8 @@ class TuningLoop:
             stopped = "interrupted"
         finally:
             self._progress.finish(self._view(None, stopped))
-        check_success(self._runs, self._trials)
+        if stopped != "interrupted":
+            check_success(self._runs, self._trials)
         return self._result(stopped)
 
     def _elapsed(self) -> float:
@@ -360,7 +361,8 @@ class TuningLoop:
     def _look_back(self) -> None:
         """At what came of all batches so far."""
         self._network.hold(self._records, self._progress)
-        if any(task.stopped for task in self._scheduler.tasks):
+        tried = [task.stopped or task.batches for task in self._scheduler.tasks]
+        if all(tried) and any(task.stopped for task in self._scheduler.tasks):
             check_success(self._runs, self._trials)
 
     def _result(self, stopped: str) -> TuneResult:

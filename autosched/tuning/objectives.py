@@ -95,7 +95,8 @@ class LatencyTargets:
 class GeometricSpeedUp:
     """Inverse of the geometric mean of the networks' speed-ups over a reference (Ansor's f3).
 
-    Every network's relative gain counts the same, however long it takes.
+    Every network's relative gain counts the same, however long it takes.  One without a task to
+    tune has none, and does not count.
 
     Attributes:
         references_s: seconds, one of each network.
@@ -110,8 +111,8 @@ class GeometricSpeedUp:
         """Latency over reference: below 1 where the networks are faster on average."""
         _check_count("references", len(self.references_s), len(found.networks))
         pairs = zip(found.networks, self.references_s, strict=True)
-        logs = sum(math.log(latency / reference) for latency, reference in pairs)
-        return math.exp(logs / len(found.networks))
+        logs = [math.log(latency / reference) for latency, reference in pairs if latency > 0]
+        return math.exp(sum(logs) / len(logs)) if logs else 1.0
 
 
 def _check_seconds(name: str, seconds: Sequence[float]) -> None:

@@ -204,7 +204,8 @@ class TuneOptions:
                 check_number(name, getattr(self, name), 1, math.inf)
         if self.budget_s is not None:
             parse_budget(self.budget_s)
-        for name in ("leaders", "leader_rounds", "contenders", "seed", "retiming_s"):
+        check_number("leader_rounds", self.leader_rounds, 1, math.inf)
+        for name in ("leaders", "contenders", "seed", "retiming_s"):
             check_number(name, getattr(self, name), 0, math.inf)
         for name in ("doubt", "slowdown"):
             check_number(name, getattr(self, name), 1, math.inf)

@@ -29,6 +29,9 @@ Compared = tuple["TaskRun", list["Candidate"], list[MeasureResult]]
 # Rounds of the long comparison, and the least of them.
 _ROUNDS: Final = 16
 _LEAST: Final = 5
+# What a round takes of a candidate: so many runs, or one and these seconds.
+_SAMPLE_RUNS: Final = 6
+_SAMPLE_S: Final = 0.5
 # Of the shortest of bursts, relative to what candidates take.
 _BURST_NOISE: Final = 0.02
 # The variance of a median, over that of a mean of as many.
@@ -51,25 +54,30 @@ def comparisons(
         options: ``leaders`` and ``contenders``, ``leader_rounds``, and ``retiming_s``: how long the
             long comparisons may take, for each task.
         clock: seconds since the run began.
-        limit_s: when the budget of the run is spent.
+        limit_s: when the budget of the run is spent; no round is begun that
+            would end after it.
     """
     order = sorted(runs, key=lambda run: -run.task.weight * run.best_s)
     end_s = min(limit_s, clock() + options.retiming_s * len(order))
-    took: list[float] = []
+    took: list[tuple[TaskRun, float]] = []
     for run in order:
         began_s = clock()
         if not options.leaders or began_s >= limit_s:
             return
         leaders = run.leaders(options.leaders)
-        found = runner.remeasure(run.task, leaders, options.leader_rounds)
-        took.append((clock() - began_s) / (len(leaders) * max(1, options.leader_rounds)))
+        round_s = len(leaders) * min(_SAMPLE_RUNS * run.best_s, run.best_s + _SAMPLE_S)
+        rounds = int(min(options.leader_rounds, (limit_s - began_s) / round_s))
+        if not rounds:
+            continue
+        found = runner.remeasure(run.task, leaders, rounds)
+        took.append((run, (clock() - began_s) / (len(leaders) * rounds)))
         yield run, leaders, found
     if options.contenders <= options.leaders:
         return
-    whole_s = sum(took) * options.contenders * _ROUNDS
+    whole_s = sum(sample_s for _, sample_s in took) * options.contenders * _ROUNDS
     share = min(1.0, (end_s - clock()) / whole_s) if whole_s else 1.0
     rounds = max(_LEAST, int(share * _ROUNDS))
-    for run, sample_s in zip(order, took, strict=True):
+    for run, sample_s in took:
         if clock() + sample_s * options.contenders * rounds <= end_s:
             contenders = run.contenders(options.contenders, _BURST_NOISE)
             found = runner.remeasure(run.task, [c for _, c in contenders], rounds)

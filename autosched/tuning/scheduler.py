@@ -66,7 +66,7 @@ class TaskScheduler:
             least_s = self._constants.search_share * options.budget_s
             self._budget_s = max(least_s, options.budget_s - reserve_s)
         self._limit_s, self._limit, self.enough = self._budget_s, options.trials, ""
-        self._best_objective = math.inf
+        self._improved_to = math.inf  # the objective after the last real improvement
         self._improved_at = 0
         self._last = -1
         self._pending = [0] * len(self.tasks)
@@ -103,12 +103,12 @@ class TaskScheduler:
         """Go on with a task, see ``TaskProgress.restart``; a budget that was cut is whole again."""
         self.tasks[index].restart(trials, best_s)
         self._limit_s, self._limit, self.enough = self._budget_s, self._options.trials, ""
-        self._best_objective, self._improved_at = math.inf, self.trials
+        self._improved_to, self._improved_at = math.inf, self.trials
 
     def scale(self, index: int, factor: float) -> None:
         """Multiply all times of a task."""
         self.tasks[index].scale(factor)
-        self._best_objective = math.inf
+        self._improved_to = math.inf
 
     def next_turn(self, busy: Sequence[Turn] = (), spent_s: float = 0.0) -> Turn | None:
         """The next turn, or None; ``stopped`` then says why.
@@ -155,16 +155,15 @@ class TaskScheduler:
         task.best_s = min(before, best_s)
         if math.isfinite(task.best_s):
             task.history.append((task.counted, task.best_s))
-        if task.best_s < before * (1.0 - self._options.improvement):
-            task.improved_at = task.trials
+        task.note_improvement(self._options.improvement)
         self._stop_if_enough(task)
         self._stop_if_vain(task)
         value = self.objective()
         if math.isinf(before) and math.isfinite(task.best_s):
-            self._best_objective = math.inf  # an estimate was replaced: the sums do not compare
-        if value < self._best_objective * (1.0 - self._options.improvement):
-            self._improved_at = self.trials
-        self._best_objective = min(self._best_objective, value)
+            self._improved_to = math.inf  # an estimate was replaced: the sums do not compare
+        least = self._options.improvement * abs(self._improved_to)
+        if math.isinf(self._improved_to) or self._improved_to - value > least:
+            self._improved_at, self._improved_to = self.trials, value
 
     def cold_tasks(self) -> list[int]:
         """Tasks that were never measured, or whose batches all failed so far, the next one first:
@@ -226,13 +225,16 @@ class TaskScheduler:
     def expected_gain(self) -> float:
         """Relative fall of the objective to expect of the budget before the finish.
 
-        Infinite where it is not known: while some task has no time yet, and in the finish.
+        Infinite where it is not known: while some task has no time yet, in the finish, and where
+        the objective is zero.
         """
         tasks, left = self.tasks, self._search_left()
         unknown = any(math.isinf(task.best_s) and not task.stopped for task in tasks)
         if unknown or not 0 < left < math.inf:
             return math.inf
-        value, slopes = self.objective(), self._slopes()
+        value, slopes = abs(self.objective()), self._slopes()
+        if value == 0.0:
+            return math.inf
         falls = [
             0.0 if task.stopped else
             slope * task.best_s / value * fall_of_doubling(

@@ -49,7 +49,7 @@ class TaskProgress:
         seconds: wall-clock time spent on it in this run, for ``timed_trials`` trials.
         history: (trials, best seconds) after each batch that left a success.
         earlier: the same of earlier runs, after each improvement.
-        improved_at: trials at the last real improvement.
+        improved_at, improved_to_s: trials, and best seconds, at the last real improvement.
         stopped: why it gets no more trials; empty while it does.
     """
 
@@ -64,6 +64,7 @@ class TaskProgress:
     history: list[tuple[int, float]] = field(default_factory=list)
     earlier: tuple[tuple[int, float], ...] = ()
     improved_at: int = 0
+    improved_to_s: float = math.inf
     stopped: str = ""
 
     @property
@@ -81,7 +82,7 @@ class TaskProgress:
             history: how the task came to that.
         """
         self.trials, self.failed, self.best_s = trials, failed, best_s
-        self.improved_at = trials
+        self.improved_at, self.improved_to_s = trials, best_s
         if math.isfinite(best_s):
             self.earlier = tuple(history)
             self.history.append((trials, best_s))
@@ -94,16 +95,25 @@ class TaskProgress:
             best_s: the best time of those, in seconds.
         """
         self.best_s, self.void = best_s, self.trials - trials
-        self.batches, self.improved_at, self.earlier = 0, self.trials, ()
+        self.batches, self.earlier = 0, ()
+        self.improved_at, self.improved_to_s = self.trials, best_s
         self.history = [(trials, best_s)] if math.isfinite(best_s) else []
         if self.stopped != "trials":
             self.stopped = ""
 
     def scale(self, factor: float) -> None:
         """Multiply all times."""
-        self.best_s *= factor
+        self.best_s, self.improved_to_s = factor * self.best_s, factor * self.improved_to_s
         self.history = [(trials, factor * seconds) for trials, seconds in self.history]
         self.earlier = tuple((trials, factor * seconds) for trials, seconds in self.earlier)
+
+    def note_improvement(self, least: float) -> None:
+        """Count what all trials since the last real improvement have gained together.
+
+        ``least``: part of the time that is one.
+        """
+        if self.best_s < self.improved_to_s * (1.0 - least):
+            self.improved_at, self.improved_to_s = self.trials, self.best_s
 
     @property
     def counted(self) -> int:

@@ -165,13 +165,13 @@ class TaskRun:
             results: one for each, as the search is to take it.
             measured: what was measured; None: the same.
         """
+        self._note(candidates, results, measured or results)
         self._search.tell(candidates, results)
         if self._uses_model:  # kernels that are too inaccurate are not slow
             taught = [
                 row for row in zip(candidates, results, strict=True) if not is_beyond_budget(row[1])
             ]
             self._learner.tell(self.task.key, [c for c, _ in taught], [r for _, r in taught])
-        self._note(candidates, results, measured or results)
 
     def correct(self, candidate: Candidate, result: Timing) -> None:
         """Believe the timing of a candidate instead of what was known of it."""
@@ -211,8 +211,8 @@ class TaskRun:
         results = self.held(candidates, [told.result for told in self._told])
         measured = self.held(candidates, [told.measured for told in self._told])
         self._told, self._fastest, self.best_s = [], [], math.inf
-        self._search.tell(candidates, results)
         self._note(candidates, results, measured)
+        self._search.tell(candidates, results)
         return sum(not is_beyond_budget(result) for result in results)
 
     def _note(
@@ -262,7 +262,7 @@ class TaskRun:
 
         The favourite of the draft goes before that: first batches may be of two.
         """
-        if self._seeds or self.measured.trials:
+        if self._seeds or self._told:
             return (*self._seeds, *self._predicted())
         others = self._others(self.task, self._space.sketches)
         favourite = (self._space.draft_candidate(),) if others else ()

@@ -77,7 +77,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "autosched/tuning/resumed.py": dict.fromkeys(("_LEADERS", "_ROUNDS"), "timings"),
     "autosched/tuning/retiming.py": dict.fromkeys(
-        ("_ROUNDS", "_LEAST", "_BURST_NOISE", "_OF_MEDIANS"), "timings"
+        ("_ROUNDS", "_LEAST", "_BURST_NOISE", "_OF_MEDIANS", "_SAMPLE_RUNS", "_SAMPLE_S"), "timings"
     ),
     "autosched/tuning/scheduler.py": {
         "_STEP": "step of a numeric derivative",

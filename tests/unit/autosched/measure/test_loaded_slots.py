@@ -30,6 +30,7 @@ class Room:
     def __init__(self, room: int) -> None:
         self.room = room
         self.loaded: list[float] = []
+        self.run_s, self.runs = 1e-3, 0
 
     def copies(self, dag: ComputeDAG) -> int:
         return 1
@@ -45,7 +46,8 @@ class Room:
     def run(self, loaded: float, runs: int, state: str) -> float:
         if loaded < 0:
             raise DeviceMemoryError("no room to run")
-        return 1e-3
+        self.runs += runs
+        return self.run_s
 
     def error(self, memory: TaskMemory, loaded: float) -> float:
         return loaded
@@ -86,3 +88,13 @@ def test_a_kernel_that_is_wrong_or_does_not_run_is_not_kept(error: float, kind: 
         assert isinstance(failed, Failure) and failed.kind == kind
     assert bench.loaded == []
     assert load(worker, 0.0, 0) == 0.0
+
+
+@pytest.mark.parametrize(("run_s", "runs"), [(0.01, 6), (0.2, 3), (0.4, 2), (0.7, 1)])
+def test_a_sample_takes_no_longer_than_a_burst(run_s: float, runs: int) -> None:
+    """Or one run, where that takes longer."""
+    bench = Room(1)
+    worker = started(bench)
+    load(worker, 0.0, 0)
+    bench.run_s, bench.runs = run_s, 0
+    assert worker.sample(0) == run_s and bench.runs == runs

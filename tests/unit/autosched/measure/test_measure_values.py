@@ -91,3 +91,13 @@ def test_threads_take_whole_cores_first(monkeypatch):
 def test_how_a_child_ended_is_said_in_words():
     assert describe_status(signal.SIGSEGV) == "SIGSEGV"
     assert describe_status(1 << 8) == "exit status 1"
+
+
+def test_hardware_threads_of_a_core_are_read_as_the_kernel_names_them(monkeypatch, tmp_path):
+    for cpu, text in enumerate(("0-1", "0-1", "2,3", "2,3")):
+        topology = tmp_path / f"cpu{cpu}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(text + "\n")
+    monkeypatch.setattr(pinning, "_SYSFS", tmp_path)
+    assert [pinning.siblings(cpu) for cpu in (0, 3, 7)] == [(0, 1), (2, 3), (7,)]
+    assert cores_first(range(4)) == (0, 2, 1, 3)

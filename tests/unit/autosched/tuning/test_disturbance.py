@@ -300,3 +300,13 @@ def test_what_was_fastest_is_not_lost_in_a_long_disturbance(seed: int) -> None:
     finals = {r.candidate_key for r in result.records if r.phase == "final"}
     assert fastest.candidate_key in finals, "it takes part in the last comparison"
     assert runner.true_s(task(), best) <= 1.03 * runner.true_s(task(), candidate)
+
+
+def test_a_correction_alone_makes_no_best_without_leaders() -> None:
+    options = replace(OPTIONS, leaders=0, contenders=0)
+    run = TaskRun(task(), Learner(None), options, np.random.default_rng(0))
+    first, other = run.ask(Turn(0, 2))
+    machine = KnownMachine({first.key: 1.0, other.key: 1.2}, 1.8)
+    run.tell([first], [Timing((1.0,))])
+    (told,) = Disturbances(options).undisturbed(run, machine, [other], [Timing((1.7,))])
+    assert isinstance(told, Timing) and told.median > 1.0

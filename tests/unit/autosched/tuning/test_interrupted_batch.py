@@ -10,7 +10,7 @@ import pytest
 from autosched.measure.errors import BatchInterrupted
 from autosched.measure.options import MeasureOptions
 from autosched.measure.protocol import Ticket
-from autosched.measure.result import MeasureResult, Timing
+from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.runner import LocalRunner
 from autosched.records.log import RecordLog
 from autosched.task import Task
@@ -64,3 +64,18 @@ def test_a_runner_gives_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
             runner.measure(faulty_task.TASK, batch)
     assert len(raised.value.results) == 2
     assert all(isinstance(result, Timing) for result in raised.value.results)
+
+
+class FailingRunner(FakeRunner):
+    """Ctrl-C comes when the first candidate has failed."""
+
+    def collect(self, ticket: Ticket, best_s: float | None = None) -> list[MeasureResult]:
+        raise BatchInterrupted([Failure("compile", "LoweringError", "")])
+
+
+def test_failures_do_not_hide_who_interrupted() -> None:
+    job = TuneJob(
+        [Task(matmul_dag(), SMALL)], runner=FailingRunner(), options=TuneOptions(trials=96)
+    )
+    result = run_job(job)
+    assert result.interrupted and result.trials == 1

@@ -107,3 +107,8 @@ def test_an_objective_without_a_value_is_an_error(value: object) -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     found = latencies(USAGE, [1.0, 10.0, 100.0])
     assert value_of(lambda found: np.max(found.networks), found) == 130.0
+
+
+def test_a_network_without_tasks_to_tune_does_not_count() -> None:
+    found = latencies([[1.0, 2.0], [0.0, 0.0]], [1e-3, 1e-3])
+    assert GeometricSpeedUp((1e-3, 1e-3))(found) == pytest.approx(3.0)

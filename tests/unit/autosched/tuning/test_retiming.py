@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from autosched.records.record import record_of
 from autosched.search.learner import Learner
 from autosched.search.options import SearchOptions
 from autosched.search.recall import best_of
+from autosched.system.errors import OptionError
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.retiming import by_belief, comparisons
@@ -56,7 +58,7 @@ class Machine:
         task = asd.workloads.get("GMM").task(1, 32, 32, 32, target=target)
         self.run = TaskRun(task, Learner(None), options, np.random.default_rng(seed))
         candidates = self.run.ask(Turn(0, 64))
-        true = 1.0 + 0.6 * np.sqrt(np.arange(1, len(candidates) + 1) / len(candidates))
+        true = 1e-4 * (1.0 + 0.6 * np.sqrt(np.arange(1, len(candidates) + 1) / len(candidates)))
         self.runner, self.options = Bursts(true.tolist(), noise, seed), options
         self.runner.keys = [candidate.key for candidate in candidates]
         self.run.tell(candidates, [self.runner.burst(n) for n in range(len(candidates))])
@@ -119,6 +121,8 @@ def test_the_log_says_what_won_last() -> None:
 def test_without_leaders_nothing_is_compared() -> None:
     machine = Machine(0.01, 0, TuneOptions(leaders=0, search=OPTIONS.search))
     assert list(machine.compared(10.0)) == []
+    with pytest.raises(OptionError, match="leader_rounds"):
+        TuneOptions(leader_rounds=0)
     few = Machine(0.01, 0, TuneOptions(contenders=0, search=OPTIONS.search))
     assert [len(candidates) for candidates, _ in few.compared(10.0)] == [4]
 
@@ -132,3 +136,12 @@ def test_rounds_that_differ_much_say_less_than_what_was_known() -> None:
     assert by_belief(known, [failed, even[1], even[2]]) == [2, 1, 0]
     assert by_belief(known, [failed] * 3) == [0, 1, 2]
     assert by_belief([1.0], [even[0]]) == [0]
+
+
+@pytest.mark.parametrize(("limit_s", "rounds"), [(10.0, [5]), (3.5, [3]), (1.0, [])])
+def test_slow_candidates_get_the_rounds_that_fit(limit_s: float, rounds: list[int]) -> None:
+    options = replace(OPTIONS, contenders=0)
+    machine = Machine(0.01, 0, options)
+    machine.run.scale(0.045 / machine.run.best_s)  # four of them, some runs each
+    list(machine.compared(limit_s))
+    assert machine.runner.rounds == [(4, n) for n in rounds]

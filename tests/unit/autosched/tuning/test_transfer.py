@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import autosched as asd
@@ -16,6 +18,7 @@ from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog
 from autosched.records.record import Record, record_of
 from autosched.records.title import title_of
+from autosched.search.learner import Learner
 from autosched.search.nearest import bests_of_tasks, nearest, rescaled
 from autosched.search.space import space_of
 from autosched.task import Task
@@ -23,7 +26,10 @@ from autosched.tasks.candidate import Candidate
 from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.run import run_job
+from autosched.tuning.task_progress import Turn
+from autosched.tuning.task_run import TaskRun
 from autosched.tuning.transfer import Transfer
+from sketch.schedule.sketch import Sketch
 from tests.support.targets import SMALL
 from tests.support.workloads import conv2d_relu
 
@@ -119,3 +125,19 @@ def test_the_command_line_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert main(line.format(16, one).split()) == 0
     assert main([*line.format(32, two).split(), "--examples", str(one)]) == 0
     assert len(RecordLog(two).read().records) >= 4
+
+
+def test_others_are_not_asked_where_much_is_known() -> None:
+    task, asked = conv(16), list[str]()
+
+    def others(task: Task, known: Sequence[Sketch]) -> tuple[Candidate, ...]:
+        asked.append(task.name)
+        return ()
+
+    rng = np.random.default_rng(0)
+    (known,) = TaskRun(task, Learner(None), OPTIONS, rng).ask(Turn(0, 1))
+    run = TaskRun(task, Learner(None), OPTIONS, rng, others)
+    run.tell([known], [Timing((1.0,))])
+    assert run.ask(Turn(0, 2)) and not asked
+    run.restrict(1.0)
+    assert run.ask(Turn(0, 2)) and not asked
