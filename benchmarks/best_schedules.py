@@ -1,6 +1,6 @@
 """Make the file of best schedules that a release comes with: ``autosched.search.best_schedules``.
 
-``python -m benchmarks.best_schedules benchmarks/logs/*.jsonl``
+``python -m benchmarks.best_schedules benchmarks/logs/*.jsonl benchmarks/logs/*/*.jsonl``
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _NONE: Final[Mapping[str, Sketch]] = MappingProxyType({})
 # Doublings of extents, over all arrays: what is further away is another kind of work.
 _FARTHEST: Final = 12.0
-# Another machine's schedule is as good as one for extents that are so many doublings away.
+# Another machine's schedule is as good as one for extents that are so many doublings away; one for
+# vectors of half or twice the length as one for twice as many.
 _FOREIGN: Final = 3.0
 # Records that are looked at for each seed wanted: some do not fit, some become equal.
 _TRIES: Final = 4
@@ -73,7 +74,7 @@ def nearest(
     """
     sketches = {sketch.key: sketch for sketch in known}
     found: dict[tuple[object, ...], Candidate] = {}
-    for record in _in_order(task, bests)[: _TRIES * most]:
+    for record in in_order(task, bests)[: _TRIES * most]:
         candidate = rescaled(task, record, sketches)
         if candidate is not None:
             same = candidate.sketch.key, frozenset(candidate.values.items())
@@ -83,7 +84,7 @@ def nearest(
     return tuple(found.values())
 
 
-def _in_order(task: TaskSpec, bests: Iterable[Record]) -> list[Record]:
+def in_order(task: TaskSpec, bests: Iterable[Record]) -> list[Record]:
     """Records worth a try: near shapes before far ones, for which those of other machines count."""
     mine, names = title_of(task), {variant.name for variant in task.variants}
     ranked = []
@@ -92,9 +93,10 @@ def _in_order(task: TaskSpec, bests: Iterable[Record]) -> list[Record]:
             continue
         apart = _apart(record.title, mine)
         if apart <= _FARTHEST and runs_on(record, task.target):
+            between = distance(record.target, task.target)
             if not compatible(record.target, task.target):
-                apart += _FOREIGN
-            ranked.append((apart, distance(record.target, task.target), number, record))
+                apart += _FOREIGN * (1.0 + between[0])
+            ranked.append((apart, between, number, record))
     return [item[-1] for item in sorted(ranked, key=lambda item: item[:-1])]
 
 

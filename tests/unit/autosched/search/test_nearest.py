@@ -15,13 +15,14 @@ from autosched.records.log import RecordLog
 from autosched.records.record import SCHEMA_VERSION, Record, record_of
 from autosched.records.title import title_of
 from autosched.search.best_schedules import SHIPPED, best_schedules
-from autosched.search.nearest import bests_of_tasks, nearest, rescaled
+from autosched.search.nearest import bests_of_tasks, in_order, nearest, rescaled
 from autosched.search.sampling import sample_feasible
 from autosched.search.space import space_of
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
 from autosched.zoo import build
 from benchmarks.best_schedules import packed
+from codegen.host import cpu_target
 from sketch.nest.loopnest import LoopNest
 from sketch.population.recorded_range import check_row
 from tests.support.targets import AVX512, SMALL
@@ -98,6 +99,16 @@ def test_this_machine_comes_before_others_of_like_shapes(near: int, there: int, 
     assert wanted is not None and found.key == wanted.key
 
 
+def test_vectors_of_other_length_count_less_than_other_machines() -> None:
+    """The very task on a machine with half as long ones, and half of its channels on another."""
+    short = Task(conv2d_relu(14, 192, 192), SMALL)
+    foreign = [replace(r, target=replace(r.target, arch="other")) for r in measured(conv(96))]
+    (found,) = nearest(conv(192), [*measured(short), *foreign], 1)
+    wanted = rescaled(conv(192), foreign[0])
+    assert wanted is not None and found.key == wanted.key
+    assert nearest(conv(192), measured(short), 1)
+
+
 @pytest.mark.parametrize(
     ("channels", "size"),
     [
@@ -144,10 +155,10 @@ def test_records_without_a_title_have_no_shapes() -> None:
 
 
 def test_the_shipped_file_is_of_this_release() -> None:
-    """Made again by ``python -m benchmarks.best_schedules benchmarks/logs/*.jsonl``."""
+    """Made again by the command that ``benchmarks.best_schedules`` tells."""
     assert SHIPPED.stat().st_size <= 200_000
     records = best_schedules()
-    assert len(records) >= 200
+    assert len(records) >= 300 and {r.target.vector_bytes for r in records} == {32, 64}
     assert all(r.title is not None and not r.by_name for r in records)
     assert SCHEMA_VERSION == 5, "make the file again"
 
@@ -156,6 +167,14 @@ def test_the_shipped_file_serves_a_network() -> None:
     tasks = network_tasks(extract_checked(build("squeezenet-1.1"), AVX512), AVX512)
     seeded = [task for task in tasks if nearest(task, best_schedules(), 2)]
     assert len(seeded) >= 0.9 * len(tasks)
+
+
+def test_schedules_for_the_vectors_of_a_machine_come_first() -> None:
+    """Those for registers of 32 bytes are no seeds where there are 64, and the other way round."""
+    for target in (AVX512, cpu_target("cpu-avx2", 2)):
+        (task, *_) = network_tasks(extract_checked(build("resnet-18"), target), target)
+        (first, *_) = in_order(task, best_schedules())
+        assert first.target.vector_bytes == target.vector_bytes
 
 
 def test_equal_logs_make_equal_files(tmp_path: Path) -> None:
