@@ -96,7 +96,7 @@ def _evaluate_on_host(
             [np.asarray(inputs[name]).astype(element_type(kind.dtype)) for name, kind in pairs]
         )
     kind = function.outputs[op.index]
-    return _widened(evaluator.typed(done[key][op.index], kind.shape, kind.dtype))
+    return _widened(evaluator.result(done[key], op.index, kind.shape, kind.dtype))
 
 
 def _evaluate_scan(

@@ -158,6 +158,13 @@ def _makes_texts(node: Any) -> bool:
     return node.op_type == "Cast" and _STRING in wanted
 
 
+def output_description(payload: bytes, index: int) -> str:
+    """What a serialized model says of one of its outputs."""
+    import onnx
+
+    return str(onnx.load_from_string(payload).graph.output[index].doc_string)
+
+
 def fastest_engine(payload: bytes) -> HostEngine:
     """A session of onnxruntime where it is installed and computes what onnx defines, else onnx's
     reference.

@@ -6,15 +6,18 @@ The one place that runs them: for the graph's reference, for constant folding an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.host.engines import HostEngine, ReferenceEngine
+from autosched.host.engines import HostEngine, ReferenceEngine, output_description
 from autosched.system.element_types import element_type
 from autosched.system.signal_handlers import raised_by_handler
 from sketch.errors import AutoschedError
+
+PROBED: Final = "its shape was found with a few random inputs"
+"""The description of an output of a model whose shape nothing else is known of."""
 
 
 class HostError(AutoschedError):
@@ -37,7 +40,7 @@ class HostEvaluator:
         Raises:
             HostError: onnx is not installed, or has no implementation of an operator.
         """
-        self._where = f"host operator {operator}"
+        self._where, self._payload = f"host operator {operator}", payload
         try:
             self._engine = make_engine(payload)
         except ImportError as error:
@@ -82,7 +85,7 @@ class HostEvaluator:
     def result(
         self, values: Sequence[NDArray[Any]], index: int, shape: tuple[int, ...], dtype: str
     ) -> NDArray[Any]:
-        """``typed`` of one of the values that ``run`` gave.
+        """One of the values that ``run`` gave, in the dtype that was promised.
 
         Args:
             values: all results.
@@ -91,25 +94,24 @@ class HostEvaluator:
             dtype: that was promised.
 
         Raises:
-            HostError: there are fewer of them, or its shape differs.
+            HostError: there are fewer of them, or its shape is not what was promised.
         """
         if index >= len(values):
             raise HostError(f"result {index} of {len(values)}", self._where)
-        return self.typed(values[index], shape, dtype)
-
-    def typed(self, value: NDArray[Any], shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-        """``value`` if it has the shape that was promised, in the dtype that was promised.
-
-        Raises:
-            HostError: the shape differs.
-        """
+        value = values[index]
         if value.shape != shape:
+            assumed = self._is_probed(index)
+            source = "was assumed from a probe" if assumed else "is what the model promises"
             raise HostError(
-                f"a result has shape {value.shape} on these inputs, the model promises {shape}",
+                f"a result has shape {value.shape} on these inputs, {shape} {source}",
                 self._where,
                 "shapes must not depend on data: leave this operator out of the model",
             )
         return value.astype(element_type(dtype), copy=False)
+
+    def _is_probed(self, index: int) -> bool:
+        """Whether the importer knew the shape of an output from a few random inputs alone."""
+        return output_description(self._payload, index) == PROBED
 
     def _array(self, value: Any) -> NDArray[Any]:
         if value is None or isinstance(value, list | tuple | dict):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import autosched
 from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend.number_results import check_numbers
 from tests.support.lazily import lazily
@@ -76,6 +77,24 @@ def test_a_number_that_depends_on_the_data_is_refused() -> None:
     found = SimpleNamespace(op="call_function", meta={"val": shapes.create_unbacked_symint()})
     with pytest.raises(ModelImportError, match="output 1 is a number that depends on the data"):
         check_numbers([3, found])
+
+
+def test_a_window_at_a_position_that_is_an_input() -> None:
+    class Window(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any, position: Any) -> Any:
+            start = position.item()
+            torch._check(start >= 0)
+            torch._check(start + 3 <= x.shape[0])
+            return x.narrow(0, start, 3) * 2
+
+    x = torch.randn(8, 6)
+    network = autosched.from_torch(Window(), (x, torch.tensor(2)))
+    module = autosched.compile(network, effort="none")
+    assert network.outputs[0].shape == (3, 6)
+    for start in (0, 2, 5):
+        given = dict(zip((v.name for v in network.inputs), (x, torch.tensor(start)), strict=True))
+        (found,) = module.run(given).values()
+        torch.testing.assert_close(torch.from_numpy(found), x[start : start + 3] * 2)
 
 
 def test_a_graph_that_records_gradients_is_named(caplog: pytest.LogCaptureFixture) -> None:

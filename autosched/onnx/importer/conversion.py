@@ -17,7 +17,7 @@ from autosched.graph.ops.host import HostOp
 from autosched.host.node_names import read_names, walk
 from autosched.onnx.importer.folding import fold_node
 from autosched.onnx.importer.functions import expanded, taken_branch
-from autosched.onnx.importer.host import host_function, static_outputs
+from autosched.onnx.importer.host import KnownResults, host_function, static_outputs
 from autosched.onnx.importer.load import initial_arrays
 from autosched.onnx.importer.piece import Setting, type_of
 from autosched.onnx.importer.randomness import random_operator
@@ -64,6 +64,8 @@ class Conversion:
         # values that are no tensors of static shape, and the nodes that compute each of them:
         # they exist only within one host operator
         self._internal: dict[str, tuple[onnx.NodeProto, ...]] = {}
+        # values whose types rest on what a few random inputs gave
+        self._assumed: set[str] = set()
         self._read = {name for node in nodes for name in read_names(node)}
         self._read.update(info.name for info in model.graph.output)
         for value in inputs:
@@ -113,7 +115,8 @@ class Conversion:
         drawn = random_operator([node], self._arrays)
         if drawn is not None:
             raise UnsupportedError(f"{drawn} draws new random numbers in each run")
-        folded = fold_node(node, self._arrays, self._builder.types, self._setting)
+        self._assume(node)
+        folded = fold_node(node, self._arrays, self._firm_types(node), self._setting)
         if folded is not None:
             self._arrays.update(folded)
             if self._is_of_integers(node):
@@ -126,6 +129,20 @@ class Conversion:
             self._place_all(members, layer, on_host)
             return
         self._place_computed(node, label, layer, on_host)
+
+    def _assume(self, node: onnx.NodeProto) -> None:
+        """What follows from an assumed type is assumed itself, unless onnx infers it anyway."""
+        if any(name in self._assumed for name in read_names(node)):
+            self._assumed.update(name for name in node.output if name not in self._setting.inferred)
+
+    def _firm_types(self, node: onnx.NodeProto) -> dict[str, TensorType]:
+        """Types of the node's inputs that hold for all data.
+
+        A shape that is merely assumed must not become a constant: nothing would read the value any
+        more, whose shape is checked when it is computed.
+        """
+        types = self._builder.types
+        return {n: types[n] for n in node.input if n in types and n not in self._assumed}
 
     def _is_of_integers(self, node: onnx.NodeProto) -> bool:
         """Whether a constant is dequantised, or such a one transposed."""
@@ -227,11 +244,13 @@ class Conversion:
         nodes = [*{id(member): member for member in behind}.values(), node]
         surroundings = self._arrays, self._builder.types, self._setting
         known = static_outputs(nodes, wanted, *surroundings)
-        self._internal.update({name: tuple(nodes) for name in wanted if name not in known})
-        if not known:
+        internal = {name: tuple(nodes) for name in wanted if name not in known.types}
+        self._internal.update(internal)
+        self._assumed.update(known.probed)
+        if not known.types:
             return
         function, sources = host_function(nodes, known, *surroundings)
-        for index, name in enumerate(known):
+        for index, name in enumerate(known.types):
             title = label if index == 0 else self._builder.unique(f"{label}.{index}")
             self._builder.add(HostOp(function, index), sources, name, title, (layer,))
 
@@ -252,7 +271,8 @@ class Conversion:
         kind = TensorType(array.shape, str(array.dtype))
         source = f"{name}/constant"
         node = helper.make_node("Identity", [source], [name])
-        function, _ = host_function([node], {name: kind}, {source: array}, {}, self._setting)
+        outputs = KnownResults({name: kind}, frozenset())
+        function, _ = host_function([node], outputs, {source: array}, {}, self._setting)
         self._builder.add(HostOp(function, 0), [], name, origins=())
 
     def _looks_supported(self, node: onnx.NodeProto) -> bool:

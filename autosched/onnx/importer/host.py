@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,19 +13,35 @@ from onnx import numpy_helper
 
 from autosched.graph.ops.base import MAX_VALUE_BYTES, TensorType
 from autosched.graph.ops.host import HostFunction
-from autosched.host.evaluator import HostError, HostEvaluator
+from autosched.host.evaluator import PROBED, HostError, HostEvaluator
 from autosched.host.node_names import walk
+from autosched.onnx.importer.open_shapes import open_shapes
 from autosched.onnx.importer.piece import Arrays, Piece, Setting, Types, inferred_types, make_piece
 from autosched.onnx.importer.randomness import random_operator
 from autosched.onnx.importer.reference_gaps import reference_gap
 from autosched.onnx.importer.site import UnsupportedError
 from autosched.system.element_types import element_type
-from sketch.lang.dtypes import is_float
+from sketch.lang.dtypes import BOOL, is_float
 
 _PROBE_BYTES: Final = 1 << 22
 _PROBE_SEEDS: Final = (0, 1, 2)
+# Inputs as different as the nodes take them: numbers may be positions in short axes.
+_PROBE_SPANS: Final = (9, 4, 2, 1)
 _PROBE_LOOPS: Final = 1000
 _FIRST_PLAIN_SCAN: Final = 9  # the opset that took the batch dimension away
+
+
+@dataclass(frozen=True, slots=True)
+class KnownResults:
+    """What is known of results.
+
+    Attributes:
+        types: by name, of those that are tensors of static shape.
+        probed: names of those of which evaluations on a few inputs are all that is known.
+    """
+
+    types: dict[str, TensorType]
+    probed: frozenset[str]
 
 
 def static_outputs(
@@ -33,11 +50,12 @@ def static_outputs(
     arrays: Arrays,
     types: Types,
     setting: Setting,
-) -> dict[str, TensorType]:
+) -> KnownResults:
     """The types of those ``wanted`` results that are tensors of static shape.
 
     Known from onnx's inference, from what the model states, or else from evaluating the nodes on
-    a few inputs; what depends on data there, or is no tensor, is left out.
+    a few inputs; what depends on data there, or as an operator is defined, or is no tensor, is left
+    out.
 
     Args:
         nodes: in topological order.
@@ -60,23 +78,26 @@ def static_outputs(
     piece = make_piece(nodes, wanted, arrays, types, setting)
     evaluator = _evaluator(piece)
     known = inferred_types(piece.model)
+    probed: dict[str, TensorType] = {}
     known = {name: setting.inferred[name] for name in wanted if name in setting.inferred} | known
     unknown = [name for name in wanted if name not in known]
     known = {name: setting.promised[name] for name in unknown if name in setting.promised} | known
     if any(name not in known for name in unknown):
-        known = _probed(piece, evaluator, types) | known
+        found = _probed(piece, evaluator, types)
+        probed = {name: kind for name, kind in found.items() if name not in known}
     elif unknown:
         _check_evaluation(piece, evaluator, types)
-    found = {name: known[name] for name in wanted if name in known}
-    for name, kind in found.items():
+    known |= probed
+    types_found = {name: known[name] for name in wanted if name in known}
+    for name, kind in types_found.items():
         if kind.size_bytes > MAX_VALUE_BYTES:
             raise UnsupportedError(f"its output {name!r} needs {kind.size_bytes:,} bytes")
-    return found
+    return KnownResults(types_found, frozenset(probed))
 
 
 def host_function(
     nodes: Sequence[onnx.NodeProto],
-    outputs: Mapping[str, TensorType],
+    outputs: KnownResults,
     arrays: Arrays,
     types: Types,
     setting: Setting,
@@ -85,17 +106,19 @@ def host_function(
 
     Args:
         nodes: in topological order.
-        outputs: names of results and their types.
+        outputs: its results.
         arrays: constants known so far, by name.
         types: types of values known so far, by name.
         setting: what all pieces of the model share.
     """
-    piece = make_piece(nodes, tuple(outputs), arrays, types, setting)
+    piece = make_piece(nodes, tuple(outputs.types), arrays, types, setting)
+    for info in piece.model.graph.output:
+        info.doc_string = PROBED if info.name in outputs.probed else ""
     function = HostFunction(
         piece.operator,
         piece.serialized(),
         tuple(types[name] for name in piece.inputs),
-        tuple(outputs.values()),
+        tuple(outputs.types.values()),
     )
     return function, piece.inputs
 
@@ -118,7 +141,7 @@ def _check_evaluation(piece: Piece, evaluator: HostEvaluator, types: Types) -> N
         return
     for seed in _PROBE_SEEDS:
         try:
-            evaluator.raw([_sample(kind, seed) for kind in kinds])
+            _evaluated(evaluator, kinds, seed)
         except HostError as error:
             failure = error
         else:
@@ -127,18 +150,34 @@ def _check_evaluation(piece: Piece, evaluator: HostEvaluator, types: Types) -> N
 
 
 def _probed(piece: Piece, evaluator: HostEvaluator, types: Types) -> dict[str, TensorType]:
-    """Types that are the same for several inputs."""
+    """Types that are the same for several inputs, of what no operator makes depend on them."""
     kinds = [types[name] for name in piece.inputs]
-    if not _is_quick(piece, kinds):
+    open_names = open_shapes(piece.model.graph.node, piece.inputs)
+    if not _is_quick(piece, kinds) or open_names.issuperset(piece.outputs):
         return {}
     found: list[dict[str, TensorType]] = []
     for seed in _PROBE_SEEDS:
         try:
-            values = evaluator.raw([_sample(kind, seed) for kind in kinds])
+            values = _evaluated(evaluator, kinds, seed)
         except HostError:
             return {}
         found.append(_tensor_types(piece.outputs, values))
-    return {n: kind for n, kind in found[0].items() if all(f.get(n) == kind for f in found)}
+    same = {n: kind for n, kind in found[0].items() if all(f.get(n) == kind for f in found)}
+    return {name: kind for name, kind in same.items() if name not in open_names}
+
+
+def _evaluated(evaluator: HostEvaluator, kinds: Sequence[TensorType], seed: int) -> list[Any]:
+    """Results on inputs that differ as far as the nodes take them.
+
+    Raises:
+        HostError: they take none.
+    """
+    for span in _PROBE_SPANS:
+        try:
+            return evaluator.raw(_samples(kinds, seed, span))
+        except HostError as error:
+            failure = error
+    raise failure
 
 
 def _is_quick(piece: Piece, inputs: Sequence[TensorType]) -> bool:
@@ -170,10 +209,28 @@ def _tensor_types(names: Sequence[str], values: Sequence[Any]) -> dict[str, Tens
     }
 
 
-def _sample(kind: TensorType, seed: int) -> NDArray[Any]:
-    """Zeros for seed 0, else small random values."""
+def _samples(kinds: Sequence[TensorType], seed: int, span: int) -> list[NDArray[Any]]:
+    """Unordered numbers: floats of both signs, and whole ones below ``span``.
+
+    The first ``span`` whole ones are all different, also where they belong to several inputs.
+    """
     rng = np.random.default_rng(seed)
-    values = rng.integers(0, 2, kind.shape) if seed else np.zeros(kind.shape)
-    if kind.dtype == "object":
-        return np.asarray(values).astype(str).astype(object)
-    return np.asarray(values).astype(element_type(kind.dtype))
+    order, start = rng.permutation(span), 0
+    samples = []
+    for kind in kinds:
+        values: NDArray[Any]
+        if is_float(kind.dtype):
+            values = rng.standard_normal(kind.shape) * (span - 1)
+        elif kind.dtype == BOOL:
+            values = rng.integers(0, 2, kind.shape)
+        else:
+            values = order[(start + np.arange(kind.size)) % span].reshape(kind.shape)
+            start += kind.size
+        samples.append(_cast(np.asarray(values), kind.dtype))
+    return samples
+
+
+def _cast(values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    if dtype == "object":
+        return values.astype(str).astype(object)
+    return values.astype(element_type(dtype))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
 
 from autosched.graph.errors import ModelImportError, UnsupportedModelError
-from autosched.graph.ir import Network
+from autosched.graph.ir import Network, Value
+from autosched.graph.ops.base import TensorType
 from autosched.onnx.importer.conversion import Conversion
 from autosched.onnx.importer.load import load_model
 from autosched.onnx.importer.piece import dtype_name, type_of
@@ -37,31 +39,69 @@ def from_onnx(
     """
     model = load_model(source)
     inputs = input_values(model, shapes)
-    promised = [type_of(info) for info in model.graph.output]
     static, complaint = with_static_inputs(model, inputs)
     name = Path(source).stem if isinstance(source, str | Path) else model.graph.name or "onnx"
-    names = (info.name for info in model.graph.output)
-    types = {n: kind for n, kind in zip(names, promised, strict=True) if kind is not None}
+    promised = _promised(model, static, inputs)
     try:
-        network = Conversion(name, static, inputs, types).run()
+        network = Conversion(name, static, inputs, promised).run()
     except UnsupportedModelError as error:
         if complaint is None:
             raise
         raise shapes_do_not_fit(complaint) from error
-    _check_against_inference(network, static)
+    _check_types(network, static, promised)
     return network
 
 
-def _check_against_inference(network: Network, model: onnx.ModelProto) -> None:
+def _promised(
+    model: onnx.ModelProto, static: onnx.ModelProto, inputs: Sequence[Value]
+) -> dict[str, TensorType]:
+    """Types that the model states for its values, where onnx does not infer others.
+
+    Those of inner values, and all that contradict what is inferred, only of a model that states
+    the shapes of its inputs: what it states may else belong to other shapes than the caller's.
+    """
+    stated = {info.name: type_of(info) for info in (*model.graph.value_info, *model.graph.output)}
+    known = {name: kind for name, kind in stated.items() if kind is not None}
+    outputs = {info.name for info in model.graph.output}
+    own = {info.name: type_of(info) for info in model.graph.input}
+    closed = all(own[value.name] == value.type for value in inputs)
+    found = {info.name: info for info in (*static.graph.value_info, *static.graph.output)}
+    return {
+        name: kind
+        for name, kind in known.items()
+        if (name in outputs and closed)
+        or ((name in outputs or closed) and (name not in found or _may_be(found[name], kind)))
+    }
+
+
+def _may_be(info: onnx.ValueInfoProto, kind: TensorType) -> bool:
+    """Whether all that is known of a value allows the type."""
+    tensor = info.type.tensor_type
+    if tensor.elem_type and dtype_name(tensor.elem_type) != kind.dtype:
+        return False
+    if not tensor.HasField("shape"):
+        return True
+    extents = [
+        d.dim_value if d.WhichOneof("value") == "dim_value" else -1 for d in tensor.shape.dim
+    ]
+    return len(extents) == len(kind.shape) and all(
+        extent in (-1, wanted) for extent, wanted in zip(extents, kind.shape, strict=True)
+    )
+
+
+def _check_types(
+    network: Network, model: onnx.ModelProto, promised: Mapping[str, TensorType]
+) -> None:
     """Our types must be those that onnx infers and that the model states."""
     infos = {info.name: info for info in model.graph.output}
     for value in network.outputs:
         info = infos[value.name]
         stated = dtype_name(info.type.tensor_type.elem_type)
-        if type_of(info) not in (None, value.type) or stated not in (None, value.dtype):
+        types = (type_of(info), promised.get(value.name))
+        other = next((kind for kind in types if kind not in (None, value.type)), None)
+        if other is not None or stated not in (None, value.dtype):
             raise ModelImportError(
-                f"output {value.name!r} has type {value.type}, the model states "
-                f"{type_of(info) or stated}",
+                f"output {value.name!r} has type {value.type}, the model states {other or stated}",
                 f"model {network.name}",
                 "check the model with onnx.checker",
             )

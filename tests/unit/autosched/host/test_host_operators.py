@@ -159,9 +159,9 @@ def test_failures_are_errors_of_ours() -> None:
     evaluator = HostEvaluator("Gather", gather)
     with pytest.raises(HostError, match=r"failed: IndexError.* host operator Gather"):
         evaluator.run([X, np.array([7])])
-    (result,) = evaluator.run([X, np.array([1])])
-    with pytest.raises(HostError, match=r"shape \(1, 4\) on these inputs, the model promises"):
-        evaluator.typed(result, (2, 4), "float32")
+    results = evaluator.run([X, np.array([1])])
+    with pytest.raises(HostError, match=r"\(1, 4\) on these inputs, \(2, 4\) is what the model"):
+        evaluator.result(results, 0, (2, 4), "float32")
 
 
 def _typed_payload(node: onnx.NodeProto, kinds: dict[str, tuple[int, list[int]]]) -> bytes:
