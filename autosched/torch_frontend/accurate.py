@@ -7,12 +7,14 @@ on.  Quotients that are rounded are computed in float32, also those of integers;
 Python's, whose ``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is NaN.  ``x ** 0.5``
 is a root, which minus infinity does not have.  Attention with a mask is 0 for torch where a query
 sees no key; in ONNX it would be no number or the mean of all values.  Causal attention leaves
-hidden keys out, whatever they are; a mask that is added would let NaN through.
+hidden keys out, whatever they are; a mask that is added would let NaN through.  Of nothing, none
+is true; the exporter takes the largest of no integers, which is another number than 0.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -37,6 +39,9 @@ def decompositions() -> dict[Any, Any]:
         aten.div.Scalar_mode: _div,
         aten.floor_divide.default: _floor_divide,
         aten.scaled_dot_product_attention.default: _attention,
+        aten.any.default: _any,
+        aten.any.dim: _any,
+        aten.any.dims: _any_of_dims,
         aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
     }
 
@@ -168,6 +173,34 @@ def _as_float(x: Any) -> Any:
     import torch
 
     return x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
+
+
+def _any(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """That of nothing; the exporter does the others right."""
+    import torch
+
+    reduced = range(x.dim()) if dim is None or not x.dim() else (dim % x.dim(),)
+    if not any(_is_empty(x.shape[axis]) for axis in reduced):
+        return NotImplemented
+    shape = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
+    kept = shape if keepdim else [n for axis, n in enumerate(x.shape) if axis not in reduced]
+    dtype = torch.uint8 if x.dtype == torch.uint8 else torch.bool
+    return torch.full(kept, 0, dtype=dtype)
+
+
+def _any_of_dims(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False) -> Any:
+    """One dimension after the other."""
+    reduced = tuple(range(x.dim())) if dim is None else tuple(dim)
+    if not reduced:
+        return NotImplemented
+    for axis in reduced:
+        x = x.any(axis, True)
+    return x if keepdim else x.squeeze(reduced)
+
+
+def _is_empty(extent: Any) -> bool:
+    """Whether it is known to be 0."""
+    return isinstance(extent, int) and extent == 0
 
 
 def _attention(
