@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.borrowed_array import resolved
 from autosched.runtime.cores import available_cores, check_cores
 from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.execution import Execution
@@ -116,7 +117,7 @@ class CpuProgram:
             InputError: it is no array in CPU memory.
         """
         try:
-            return np.from_dlpack(value)
+            return np.from_dlpack(resolved(value))
         except (TypeError, ValueError, RuntimeError, BufferError) as error:
             brain = str(getattr(value, "dtype", "")).endswith("bfloat16")
             raise InputError(

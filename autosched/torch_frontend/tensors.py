@@ -64,7 +64,7 @@ def to_numpy(tensor: Any) -> NDArray[Any]:
     """
     import torch
 
-    dense = tensor.detach().contiguous()
+    dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if dense.dtype == torch.bfloat16:
         import ml_dtypes
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.borrowed_array import resolved
 from autosched.runtime.errors import InputError
 from autosched.runtime.gpu.dlpack import CPU, CUDA, Borrowed, capsule
 from autosched.system.element_types import element_type
@@ -84,6 +85,7 @@ def read_array(value: Any, device: Device, where: str) -> NDArray[Any] | DeviceA
     if isinstance(value, DeviceArray):
         return value if value.is_on(device) else value.numpy()
     try:
+        value = resolved(value)
         kind, number = value.__dlpack_device__()
         if kind != CUDA:
             return np.from_dlpack(value)
