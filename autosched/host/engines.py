@@ -8,6 +8,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.system.signal_handlers import raised_by_handler
+
 REFERENCE: Final = "onnx's reference evaluator"
 ONNXRUNTIME: Final = "onnxruntime"
 
@@ -46,6 +48,8 @@ _EXACT: Final = frozenset(
 # Of these, only while no element is NaN, which it passes over or puts anywhere.
 _ORDERING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Unique"))
 _MAKES_NAN: Final = frozenset(("Add", "Div", "Mul", "Sub"))  # of numbers that are none
+# What the reference raises for types that an operator of it was not written for.
+_LACKING: Final = (RuntimeError, TypeError)
 _STRING: Final = 8  # onnx's number of that element type
 _SILENT: Final = 4  # onnxruntime's severity "fatal": errors are raised, not printed as well
 
@@ -77,13 +81,23 @@ class ReferenceEngine:
 
         from autosched.host.loop import Loop
 
+        self._payload = payload
         self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=[Loop])
         self.input_names: Sequence[str] = list(self._evaluator.input_names)
 
     def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
-        """All outputs as onnx has them: arrays, lists, or None."""
-        with np.errstate(all="ignore"):
-            return list(self._evaluator.run(None, dict(feeds)))
+        """All outputs as onnx has them: arrays, lists, or None; by onnxruntime what onnx lacks."""
+        try:
+            with np.errstate(all="ignore"):
+                return list(self._evaluator.run(None, dict(feeds)))
+        except _LACKING as error:
+            if raised_by_handler(error):
+                raise
+            try:
+                other = OnnxruntimeEngine(self._payload)
+            except Exception:  # as below
+                raise error from None
+            return other.evaluate(feeds)
 
 
 class OnnxruntimeEngine:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Literal
 
-from autosched.graph.ops.base import normalize_axis
-from autosched.graph.ops.elementwise import BinaryOp, Identity, UnaryOp
+from autosched.graph.ops.base import Op, normalize_axis
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, Identity, UnaryOp
 from autosched.graph.ops.reduce import ArgReduce, Cumulative, ReduceFunction, ReduceOp
 from autosched.onnx.importer.site import Site, UnsupportedError
-from sketch.lang.dtypes import BOOL, is_float
+from sketch.lang.dtypes import BOOL, is_float, is_integer
 from sketch.operators.scan import ScanFunction
 
 _REDUCTIONS: Final[dict[str, ReduceFunction]] = {
@@ -25,34 +25,43 @@ _REDUCTIONS: Final[dict[str, ReduceFunction]] = {
     "ReduceSum": "sum",
     "ReduceSumSquare": "sum_square",
 }
+# Over no axes; the others leave each element as it is.
+_OF_EACH_ELEMENT: Final[Mapping[ReduceFunction, Op]] = {
+    "l1": UnaryOp("abs"),
+    "l2": UnaryOp("abs"),
+    "log_sum": UnaryOp("log"),
+    "sum_square": BinaryOp("mul"),
+}
+_LOGARITHMS: Final = ("log_sum", "log_sum_exp")
+_WIDE: Final = "float64"  # in which logarithms of integers are computed, before they are cut off
 _FLOATS_ONLY: Final = ("l2", "log_sum", "log_sum_exp", "mean")
 
 
 def _import_reduce(function: ReduceFunction, site: Site) -> None:
     """Axes are an attribute up to opset 12 or 17, an input later."""
-    if function in _FLOATS_ONLY and not is_float(site.type(0).dtype):
-        raise UnsupportedError(f"it reduces {site.type(0).dtype}")
+    dtype = site.type(0).dtype
+    through = _WIDE if function in _LOGARITHMS and is_integer(dtype) else dtype
+    if function in _FLOATS_ONLY and not is_float(through):
+        raise UnsupportedError(f"it reduces {dtype}")
     rank = site.rank(0)
     axes = site.integers(1, "axes") or ()
     if rank == 0 or (not axes and site.attributes.get("noop_with_empty_axes", 0)):
-        _emit_of_each_element(function, site)
+        _emit_through(through, _OF_EACH_ELEMENT.get(function, Identity()), site)
         return
     normal = {normalize_axis(axis, rank) for axis in axes} or set(range(rank))
     keepdims = bool(site.attributes.get("keepdims", 1))
-    site.emit(ReduceOp(function, tuple(sorted(normal)), keepdims), [site.input(0)])
+    _emit_through(through, ReduceOp(function, tuple(sorted(normal)), keepdims), site)
 
 
-def _emit_of_each_element(function: ReduceFunction, site: Site) -> None:
-    """The reduction over no axes."""
-    data = site.input(0)
-    if function in ("l1", "l2"):
-        site.emit(UnaryOp("abs"), [data])
-    elif function == "sum_square":
-        site.emit(BinaryOp("mul"), [data, data])
-    elif function == "log_sum":
-        site.emit(UnaryOp("log"), [data])
+def _emit_through(dtype: str, op: Op, site: Site) -> None:
+    """The operator on the data as they are, or in another dtype and back."""
+    data, own = site.input(0), site.type(0).dtype
+    wide = data if dtype == own else site.step(CastOp(dtype), [data])
+    inputs = [wide, wide] if isinstance(op, BinaryOp) else [wide]
+    if dtype == own:
+        site.emit(op, inputs)
     else:
-        site.emit(Identity(), [data])
+        site.emit(CastOp(own), [site.step(op, inputs)])
 
 
 IMPORT_REDUCE: Final[dict[str, Callable[[Site], None]]] = {

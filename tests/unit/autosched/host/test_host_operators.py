@@ -244,6 +244,25 @@ def test_modules_run_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> Non
         np.testing.assert_allclose(values[name], expected, rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("error", [NotImplementedError, TypeError])
+def test_what_the_reference_lacks_is_left_to_onnxruntime(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+
+    def lacking(*_: object) -> None:
+        raise error("no such type")
+
+    monkeypatch.setattr("onnx.reference.ReferenceEvaluator.run", lacking)
+    feeds = [X, np.array([[0, 3], [1, 1], [2, -1]]), np.ones((3, 2), np.float32)]
+    (found,) = HostEvaluator("ScatterElements", SCATTER).run(feeds)
+    (expected,) = HostEvaluator("ScatterElements", SCATTER, OnnxruntimeEngine).run(feeds)
+    np.testing.assert_array_equal(found, expected)
+    untyped = _payload(helper.make_node("Relu", ["x"], ["y"]))  # onnxruntime does not take it
+    with pytest.raises(HostError, match=f"{error.__name__}: no such type"):
+        HostEvaluator("Relu", untyped).run([X])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bool", "int64"])
 def test_numbers_as_texts_are_those_of_the_standard(dtype: str) -> None:
     """onnxruntime writes eight digits, and "1" for true."""

@@ -178,6 +178,28 @@ def test_reduction_over_no_axes(operator: str) -> None:
     np.testing.assert_allclose(evaluate(network.graph, {"x0": x})["y0"], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("operator", ["ReduceL2", "ReduceLogSum", "ReduceLogSumExp"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_roots_and_logarithms_of_integers_are_cut_off(operator: str, dtype: str) -> None:
+    x = np.array([[1, 1, 2], [5, 900, 7], [30, 3, 4]], dtype)
+    functions: dict[str, Any] = {
+        "ReduceL2": lambda a: np.sqrt(np.square(a).sum(1)),
+        "ReduceLogSum": lambda a: np.log(a.sum(1)),
+        "ReduceLogSumExp": lambda a: np.log(np.exp(a - a.max(1, keepdims=True)).sum(1)) + a.max(1),
+    }
+    for opset in (11, 18):
+        axes, given = ({"axes": [1]}, []) if opset < 18 else ({}, [np.array([1])])
+        model = node_model(operator, [x], given, opset, keepdims=0, **axes)
+        module = asd.compile(asd.from_onnx(model), effort="none")
+        found = module.run({"x0": x})["y0"]
+        np.testing.assert_array_equal(found, functions[operator](x.astype(float)).astype(dtype))
+    over_none = node_model(operator, [x], opset=18, noop_with_empty_axes=1)
+    found = evaluate(asd.from_onnx(over_none).graph, {"x0": x})["y0"]
+    np.testing.assert_array_equal(
+        found, np.log(x).astype(dtype) if operator == "ReduceLogSum" else x
+    )
+
+
 @pytest.mark.parametrize("operator", ["ReduceMax", "ReduceMin"])
 def test_truth_values_are_reduced_as_numbers(operator: str) -> None:
     data = [values(3, 4, dtype="bool")]
