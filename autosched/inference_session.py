@@ -131,7 +131,7 @@ class InferenceSession:
             run_options: has no meaning here.
 
         Raises:
-            InputError: as ``run``, or memory that is bound does not fit an output.
+            InputError: as ``run``, no output is bound, or memory that is bound does not fit one.
             HostError: as ``run``.
         """
         iobinding.run(self._run)

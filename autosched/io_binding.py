@@ -47,6 +47,7 @@ class IOBinding:
         self._known = list(outputs)
         self._inputs: dict[str, Any] = {}
         self._wanted: dict[str, NDArray[Any] | None] = {}
+        self._owners: dict[str, Any] = {}  # what owns the memory of outputs
         self._results: list[NDArray[Any]] = []
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
@@ -107,11 +108,7 @@ class IOBinding:
         """
         where = f"output {name!r}"
         _check_device(device_type, where)
-        if name not in self._known:
-            raise InputError(
-                f"no output is named {quoted(name)}",
-                hint=f"the model has {', '.join(self._known)}",
-            )
+        self._check_known(name)
         if buffer_ptr is None:
             self._wanted[name] = None
             return
@@ -121,6 +118,21 @@ class IOBinding:
             )
         self._wanted[name] = _array_at(buffer_ptr, element_type, shape, where)
 
+    def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
+        """Write an output into the memory of an ``OrtValue``, or of an output of another run.
+
+        Raises:
+            InputError: no output has that name, or the memory is not this machine's or holds
+                strings.
+        """
+        if isinstance(ortvalue, OutputValue):
+            self._check_known(name)
+            self._wanted[name] = ortvalue.array
+            return
+        kind, shape = ortvalue.numpy().dtype, ortvalue.shape()
+        self.bind_output(name, ortvalue.device_name(), 0, kind, shape, ortvalue.data_ptr())
+        self._owners[name] = ortvalue
+
     def clear_binding_inputs(self) -> None:
         """Forget all inputs."""
         self._inputs.clear()
@@ -128,6 +140,7 @@ class IOBinding:
     def clear_binding_outputs(self) -> None:
         """Forget all outputs."""
         self._wanted.clear()
+        self._owners.clear()
 
     def synchronize_inputs(self) -> None:
         """Nothing: what is bound is in memory."""
@@ -144,10 +157,27 @@ class IOBinding:
         return list(self._results)
 
     def run(self, run: _Run) -> None:
-        """Compute what is bound; ``run``: arrays by name for inputs and arrays for outputs."""
+        """Compute what is bound; ``run``: arrays by name for inputs and arrays for outputs.
+
+        Raises:
+            InputError: no output is bound, or as ``run`` raises it.
+        """
+        if not self._wanted:
+            raise InputError(
+                "no output is bound",
+                "run_with_iobinding",
+                f"call bind_output for those that you want of {', '.join(self._known)}",
+            )
         given = {name: array for name, array in self._wanted.items() if array is not None}
         results = run(self._inputs, given)
         self._results = [results[name] for name in self._wanted]
+
+    def _check_known(self, name: str) -> None:
+        if name not in self._known:
+            raise InputError(
+                f"no output is named {quoted(name)}",
+                hint=f"the model has {', '.join(self._known)}",
+            )
 
 
 _Run = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Mapping[str, NDArray[Any]]]

@@ -12,6 +12,7 @@ import pytest
 
 import autosched as asd
 from autosched import inference_session, session_models
+from autosched.io_binding import OutputValue
 from autosched.runtime.errors import InputError
 from autosched.system.errors import OptionError
 from autosched.system.user_warnings import AutoschedWarning
@@ -115,6 +116,16 @@ def test_a_call_written_for_onnxruntime_works_unchanged() -> None:
         binding.bind_ortvalue_input("x", runtime.OrtValue.ortvalue_from_numpy(x))
         session.run_with_iobinding(binding)
         np.testing.assert_allclose(binding.copy_outputs_to_cpu()[0], x.sum(axis=1), atol=1e-5)
+        mine_or_theirs = runtime.OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32))
+        binding.clear_binding_outputs()
+        binding.bind_ortvalue_output("s", mine_or_theirs)
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(mine_or_theirs.numpy(), x.sum(axis=1), atol=1e-5)
+        (value,) = binding.get_outputs()
+        binding.bind_ortvalue_output("s", value)
+        binding.bind_cpu_input("x", two)
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(value.numpy(), two.sum(axis=1), rtol=1e-5, atol=1e-5)
 
 
 def test_what_cannot_be_bound_is_one_clear_error() -> None:
@@ -135,6 +146,10 @@ def test_what_cannot_be_bound_is_one_clear_error() -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match="input 'x'"):
             binding.bind_input("x", "cpu", 0, kind, shape, address)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"no output is bound.*bind_output .* of y, s"):
+        session.run_with_iobinding(binding)
+    with pytest.raises(InputError, match="no output is named 'z'"):
+        binding.bind_ortvalue_output("z", OutputValue(np.zeros(2, np.float32)))
     binding.bind_output("y")
     with pytest.raises(InputError, match="no array for input 'x'"):
         session.run_with_iobinding(binding)
