@@ -27,6 +27,7 @@ from autosched.torch_frontend.number_results import (
 )
 from autosched.torch_frontend.options import BackendOptions
 from autosched.torch_frontend.tensors import (
+    check_dtype,
     is_plain,
     is_tracked,
     signature_of,
@@ -250,7 +251,13 @@ class CompiledGraph:
             raise
 
     def _compiled(self, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
-        """Compile the graph as it is, or if that is not possible as torch's exporter writes it."""
+        """Compile the graph as it is, or if that is not possible as torch's exporter writes it.
+
+        Raises:
+            ModelImportError: neither is possible, or an input has a type that no network takes.
+        """
+        for index in self._variable(args):
+            check_dtype(args[index], self._placeholders[index].name)
         try:
             network = network_of_graph(self._graph, args, self._static, self._computed)
             return self._checked(network, kept, args)

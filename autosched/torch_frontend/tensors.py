@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.errors import ModelImportError
+from sketch.lang.dtypes import SUPPORTED
 
 _SEEN_BYTES: Final = 32
+_HOST_ONLY: Final = ("uint16", "uint32", "uint64")
 
 
 def is_plain(value: Any) -> bool:
@@ -21,6 +23,16 @@ def is_plain(value: Any) -> bool:
     if not isinstance(value, torch.Tensor):
         return isinstance(value, int | float | bool)
     return value.device.type == "cpu" and value.layout == torch.strided
+
+
+def check_dtype(tensor: Any, name: str) -> None:
+    """Raise ModelImportError if no network has inputs of the tensor's type.
+
+    ONNX knows no complex numbers: torch's exporter takes pairs of floats in their place.
+    """
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype not in SUPPORTED and dtype not in _HOST_ONLY:
+        raise ModelImportError(f"input {name!r} is of type {dtype}, which networks do not take")
 
 
 def is_tracked(value: Any) -> bool:

@@ -266,6 +266,19 @@ def test_training_and_unsupported_parts_are_left_to_torch(
     assert not COMPILED
 
 
+def test_complex_inputs_are_refused_before_anything_is_exported(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported: list[Any] = []
+    monkeypatch.setattr(compiled_graph, "_exported", exported.append)
+    x = torch.complex(torch.randn(2, 3), torch.randn(2, 3))
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
+        compiled = torch.compile(lambda t: t.abs() + 1, backend=backend_module.backend)
+        _assert_close(compiled(x), x.abs() + 1)
+    assert not exported and not COMPILED
+    assert "is of type complex64, which networks do not take" in caplog.text
+
+
 def test_statistics_of_the_batch_are_left_to_torch(caplog: pytest.LogCaptureFixture) -> None:
     """The exporter writes a batch norm in training mode as one of stored statistics."""
     module, eager = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
