@@ -215,14 +215,20 @@ def _attention(
     """``softmax(query @ key^T * scale + mask) @ value``; rows that see no key are 0."""
     import torch
 
-    alone = (attn_mask is None) == is_causal
+    empty = any(map(_is_empty, (*query.shape, *key.shape, *value.shape)))
+    if _is_empty(key.shape[-2]):
+        return query.new_zeros((*query.shape[:-1], value.shape[-1]))
+    alone = (attn_mask is None) == is_causal or empty  # the exporter writes 0 for "as before"
     if not alone or dropout_p or more.get("enable_gqa"):
         return NotImplemented  # torch's exporter does it right, or says that it cannot
     scale = more.get("scale")
-    scores = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.mT
+    scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
+    scores = (query * scale) @ key.mT
     if is_causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
         return torch.where(seen, scores, -torch.inf).softmax(-1) @ value
+    if attn_mask is None:
+        return scores.softmax(-1) @ value
     mask = attn_mask
     if mask.dtype == torch.bool:
         mask = torch.where(mask, 0.0, -torch.inf).to(query.dtype)

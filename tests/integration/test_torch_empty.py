@@ -12,6 +12,7 @@ from tests.support.lazily import lazily
 
 torch = lazily("torch", "onnxscript")
 modules = lazily("tests.support.torch_modules")
+functional = lazily("torch.nn.functional")
 pytestmark = pytest.mark.usefixtures("torchlib")
 
 
@@ -48,3 +49,18 @@ def test_of_the_rows_behind_the_last_one_none_is_true() -> None:
 def test_any_over_several_dimensions() -> None:
     x = torch.randn(3, 4, 5) - 1.2
     _check(lambda x: ((x > 0).any((0, 2)), (x > 0).any((0, 1), keepdim=True), x.msort()), x)
+
+
+def test_attention_to_no_keys_is_zero() -> None:
+    def attention(x: Any) -> Any:
+        q, k, v = x
+        attend = functional.scaled_dot_product_attention
+        none, mask = slice(0), torch.zeros(5, 0)
+        return (
+            attend(q, k[:, :, none], v[:, :, none]),
+            attend(q, k[:, :, none], v[:, :, none], mask),
+            attend(q[:, :, none], k, v),
+            attend(q, k, v),
+        )
+
+    _check(attention, torch.randn(3, 2, 3, 5, 4))

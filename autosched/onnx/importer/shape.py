@@ -10,12 +10,22 @@ from autosched.onnx.importer.site import Site, UnsupportedError
 
 
 def import_reshape(site: Site) -> None:
-    """Reshape to a constant shape; 0 copies an extent, -1 is what is left."""
+    """Reshape to a constant shape; 0 copies an extent, -1 is what is left.
+
+    Raises:
+        UnsupportedError: an extent to copy is none of the input's.
+    """
     wanted = site.constant(1)
     assert wanted is not None  # the checker has seen to it
     shape = site.type(0).shape
     extents = [int(extent) for extent in wanted.reshape(-1)]
     if not site.attributes.get("allowzero", 0):
+        beyond = [d for d, extent in enumerate(extents) if extent == 0 and d >= len(shape)]
+        if beyond:
+            raise UnsupportedError(
+                f"extent 0 of its new shape copies position {beyond[0]} of an input of rank "
+                f"{len(shape)}"
+            )
         extents = [shape[d] if extent == 0 else extent for d, extent in enumerate(extents)]
     if -1 in extents:
         extents[extents.index(-1)] = prod(shape) // max(-prod(extents), 1)
