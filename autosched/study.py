@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 
 from autosched.measure.replay import CandidateKey, ReplayRunner
 from autosched.measure.result import CacheState, MeasureResult, Timing
+from autosched.records.core_key import core_key
 from autosched.records.corpus import Corpus
 from autosched.records.record import Record
 from autosched.report.callbacks import Callback
@@ -240,4 +241,9 @@ def evaluate_model(
     from costmodel.evaluation import evaluate
 
     dataset = recorded_dataset(tasks, records, extra_features=extra_features)
-    return evaluate(dataset, make, split, seed)
+    return evaluate(dataset, make, split, seed, kin_of(tasks))
+
+
+def kin_of(tasks: Iterable[TaskSpec]) -> dict[str, str]:
+    """Equal for tasks that differ only in what follows their last reduction, by their keys."""
+    return {task.key: core_key(task.dag) for task in tasks}

@@ -76,6 +76,11 @@ class Table:
         rows = self.rows[np.repeat(self.offsets[indices], lengths) + within]
         return Table(rows, offsets, self.groups[indices], self.seconds[indices], self.extra)
 
+    def comparable(self) -> NDArray[np.bool_]:
+        """[N]: whether any program of the task succeeded; else nothing says how they rank."""
+        successes = np.bincount(self.groups, np.isfinite(self.seconds))
+        return successes[self.groups] > 0
+
     def relative_times(self) -> NDArray[np.float64]:
         """[N]: time over the best time of its task, >= 1; failures get a finite slow value."""
         relative = np.full(len(self.seconds), FAILURE_OVER_BEST)

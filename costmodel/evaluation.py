@@ -96,7 +96,7 @@ def evaluate(
         model = make()
         checked_update(model, dataset.take(train))
         judged += _judged(model, dataset, test)
-    return _evaluation(split, judged, len(np.unique(groups)))
+    return _evaluation(split, judged)
 
 
 def evaluate_parts(
@@ -129,7 +129,7 @@ def evaluate_parts(
     for part, weights in parts.items():
         programs = np.flatnonzero(np.isin(names, list(weights))[groups])
         judged = _judged(model, dataset, programs, weights)
-        found.append(_evaluation(part, judged, len(np.unique(groups[programs]))))
+        found.append(_evaluation(part, judged))
     return [*found, _mean(average, found)] if len(found) > 1 else found
 
 
@@ -137,6 +137,7 @@ def evaluate_parts(
 class _Judged:
     """A task's programs: true times, infinite for failures, and what was predicted."""
 
+    task: int
     seconds: Times
     predicted: Times
     weight: float = 1.0
@@ -156,7 +157,7 @@ def _judged(
         seconds = np.where(np.isnan(table.seconds[members]), np.inf, table.seconds[members])
         if np.isfinite(seconds).sum() >= _LEAST_SUCCESSES:
             weight = 1.0 if weights is None else weights[dataset.tasks[group]]
-            result.append(_Judged(seconds, predict(model, dataset, members), weight))
+            result.append(_Judged(group, seconds, predict(model, dataset, members), weight))
     return result
 
 
@@ -218,7 +219,7 @@ def _folds(fold: NDArray[np.int64]) -> Folds:
         yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
 
 
-def _evaluation(split: str, judged: Sequence[_Judged], tasks: int) -> Evaluation:
+def _evaluation(split: str, judged: Sequence[_Judged]) -> Evaluation:
     if not judged:
         raise CostModelError(
             f"no task has {_LEAST_SUCCESSES} successes to test a model with", f"split {split}",
@@ -243,5 +244,5 @@ def _evaluation(split: str, judged: Sequence[_Judged], tasks: int) -> Evaluation
             lambda seconds, predicted: best_k(seconds, predicted, max(1, len(seconds) // 10))
         ),
         programs=int(counts.sum()),
-        tasks=tasks,
+        tasks=len({item.task for item in judged}),
     )

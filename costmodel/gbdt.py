@@ -164,7 +164,8 @@ class GradientBoostedModel:
     def update(self, dataset: Dataset, offsets: NDArray[np.float64] | None = None) -> None:
         """Train on all programs: from scratch while there are few, else some more trees.
 
-        A dataset with fewer than ``least_programs`` successes changes nothing.
+        A dataset with fewer than ``least_programs`` successes changes nothing.  Tasks without any
+        teach nothing.
 
         ``offsets``: [N] what whoever uses the predictions adds to their logarithms; None: nothing.
         """
@@ -172,9 +173,11 @@ class GradientBoostedModel:
         if np.isfinite(table.seconds).sum() < options.least_programs:
             return
         lightgbm = load_lightgbm()
-        programs = len(table.seconds)
+        chosen = np.flatnonzero(table.comparable())
+        programs = len(chosen)
         if programs > options.most_programs:
-            chosen = table.recent(options.most_programs)
+            chosen = chosen[table.take(chosen).recent(options.most_programs)]
+        if len(chosen) < len(table.seconds):
             table = table.take(chosen)
             offsets = None if offsets is None else offsets[chosen]
         objective = _Objective.of(table, options, offsets)

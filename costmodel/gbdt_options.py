@@ -73,7 +73,8 @@ class GbdtOptions:
             kinds = (int,) if isinstance(item.default, int) else (int, float)
             right = isinstance(value, kinds) and not isinstance(value, bool)
             if not right or not least <= value < 1 << 31:
-                hint = f"give {'an integer' if kinds == (int,) else 'a number'}, at least {least}"
+                kind = "an integer" if kinds == (int,) else "a number"
+                hint = f"give {kind}, at least {least} and below 2**31"
                 raise CostModelError(f"option {item.name} is {value!r}", "GbdtOptions", hint)
 
     def scratch_trees(self, programs: int) -> int:

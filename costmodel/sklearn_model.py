@@ -81,6 +81,7 @@ class SklearnModel:
         table: Table = dataset.table()
         if np.isfinite(table.seconds).sum() < _LEAST_PROGRAMS:
             return
+        table = table.take(np.flatnonzero(table.comparable()))
         vectors = program_vectors(table.rows, table.offsets)
         self._extra = table.extra
         try:

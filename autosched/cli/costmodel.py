@@ -72,13 +72,14 @@ def _on_log(args: argparse.Namespace) -> tuple[list[tuple[str, Evaluation]], dic
 def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, Evaluation]]:
     """How each of the cost models does, for each way to hold something out."""
     from autosched.records.store import open_store
-    from autosched.study import recorded_dataset
+    from autosched.study import kin_of, recorded_dataset
     from costmodel.evaluation import SPLITS, evaluate
 
     store = open_store(args.log)
     log = store.read()
     notify(log.warnings)
-    dataset = recorded_dataset(subject.tasks(target_of(args)), log.records)
+    tasks = subject.tasks(target_of(args))
+    dataset, kin = recorded_dataset(tasks, log.records), kin_of(tasks)
     if not len(dataset):
         raise UsageError(
             f"no record of {subject.label} for this target",
@@ -87,7 +88,7 @@ def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, 
         )
     splits = [split for split in SPLITS if split != "by-task" or len(dataset.tasks) > 1]
     return [
-        (name, evaluate(dataset, partial(make_model, name, args.seed), split, args.seed))
+        (name, evaluate(dataset, partial(make_model, name, args.seed), split, args.seed, kin))
         for split in splits
         for name in args.cost_model or MODELS
     ]

@@ -32,7 +32,15 @@ def compare(runs: Mapping[str, Any], ax: Axes | None = None) -> Axes:
         OptionError: a run has nothing to plot, or other tasks than the first.
         MissingPackageError: matplotlib is not installed.
     """
-    curves = {name: [_total(run) for run in _repeated(value)] for name, value in runs.items()}
+    repeated = {name: _repeated(value) for name, value in runs.items()}
+    # Logs do not say how often a task occurs; what ``tune`` returned does, for all runs.
+    known = {
+        key: weight
+        for group in repeated.values()
+        for run in group
+        for key, weight in weights_of(run, None).items()
+    }
+    curves = {name: [_total(run, known) for run in group] for name, group in repeated.items()}
     every = [curve for group in curves.values() for curve, _ in group]
     if not every or len({keys for group in curves.values() for _, keys in group}) > 1:
         raise OptionError("runs that are compared must be of the same tasks", hint="name two runs")
@@ -56,14 +64,13 @@ def _repeated(value: Any) -> Sequence[Any]:
     return value if many and not all(isinstance(item, Record) for item in value) else [value]
 
 
-def _total(run: Any) -> tuple[Curve, frozenset[str]]:
+def _total(run: Any, weights: Mapping[str, float]) -> tuple[Curve, frozenset[str]]:
     """[trials] sum of the tasks' best so far, infinite until each has one; and their keys."""
     tasks: tuple[TaskTrials, ...] = tasks_of(run)
-    known = weights_of(run, None)
     count = max(int(task.numbers[-1]) for task in tasks)
     total = np.zeros(count)
     for task in tasks:
-        total += known.get(task.key, 1.0) * task.best_until(count)
+        total += weights.get(task.key, 1.0) * task.best_until(count)
     return total, frozenset(task.key for task in tasks)
 
 

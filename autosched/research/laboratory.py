@@ -26,8 +26,9 @@ from autosched.study import RecordedTable
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_choice
 from autosched.system.user_warnings import notify
+from autosched.tasks.rough_seconds import rough_seconds
 from autosched.tuning.job import TuneJob
-from autosched.tuning.objectives import Objective, weighted_sum
+from autosched.tuning.objectives import Objective, latencies, value_of, weighted_sum
 from autosched.tuning.options import STRATEGIES, TuneOptions, options_or_default
 from autosched.tuning.run import run_job
 
@@ -100,6 +101,7 @@ def compare(
         raise OptionError(
             f"{len(tasks)} tasks and {len(seeds)} seeds", hint="give some of both, each seed once"
         )
+    _check_positive(objective, tasks)
     runs = []
     for policy, model, order, seed in product(changes, makers, orders, seeds):
         setting = StudySetting(policy, model, order)
@@ -270,7 +272,7 @@ def _by_name(
     named: Callable[[str], _Value],
 ) -> Mapping[str, _Value]:
     """By name what was given, or what the names mean; raises OptionError for an unknown one."""
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping) and given:
         return given
     names = [given] if isinstance(given, str) else given
     for name in names:
@@ -278,6 +280,17 @@ def _by_name(
     if not names:
         raise OptionError(f"no {what} to compare", hint=f"some of {', '.join(known)}")
     return {name: named(name) for name in names}
+
+
+def _check_positive(objective: Objective, tasks: Sequence[TaskSpec]) -> None:
+    """Speeds are ratios of what is minimised; raises OptionError where that is not positive."""
+    seconds = [rough_seconds(task.dag, task.target) for task in tasks]
+    value = value_of(objective, latencies([[task.weight for task in tasks]], seconds))
+    if value <= 0:
+        raise OptionError(
+            f"the objective of the estimated times is {value:g}, of which there is no speed",
+            hint="give one of positive values, as latencies are",
+        )
 
 
 def _told(runs: Sequence[StudyRun]) -> list[str]:

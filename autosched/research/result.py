@@ -195,10 +195,16 @@ class StudyResult:
     def speeds(self, run: StudyRun) -> Floats:
         """[trials] of a run."""
         known = self._value(self.known_s)
+
+        def speed(value: float) -> float:
+            """Infinite values are of tasks that never ran; an objective may reach zero."""
+            if math.isinf(value):
+                return 0.0
+            return 1.0 if value <= known else known / value
+
         rows = [tuple(row) for row in run.best_of_tasks(len(self.tasks)).tolist()]
         found: Mapping[tuple[float, ...], float] = {row: self._value(row) for row in set(rows)}
-        # Where a task never ran, both are infinite.
-        return np.array([known / found[row] if math.isfinite(found[row]) else 0.0 for row in rows])
+        return np.array([speed(found[row]) for row in rows])
 
     def _value(self, seconds: Sequence[float]) -> float:
         """Of the objective; infinite while a task has no time."""

@@ -117,3 +117,11 @@ def test_predictions_that_are_no_times_have_no_score(value: float) -> None:
     Bad.value = value
     with pytest.raises(CostModelError, match=r"predict gave .* programs \| cost model Bad"):
         evaluate(make_dataset(), Bad, "within-task")
+
+
+def test_tasks_that_are_too_small_to_be_tested_do_not_count() -> None:
+    dataset = make_dataset(2, 24)
+    features = Features(np.ones((1, FEATURE_COUNT, 1), np.float32), ("s0",))
+    dataset.append("alone", features, [1.0])
+    found = evaluate(dataset, DraftModel, "within-task")
+    assert (found.tasks, found.programs) == (2, 48)

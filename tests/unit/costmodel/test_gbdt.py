@@ -185,3 +185,18 @@ def test_importing_the_package_is_light() -> None:
     )
     loaded = set(result.stdout.split())
     assert not loaded & {"lightgbm", "sklearn", "scipy", "pandas", "sympy", "llvmlite"}
+
+
+def test_a_task_without_a_success_teaches_nothing(conv_features: tuple[Features, ...]) -> None:
+    """Not that its programs are equally fast."""
+    train = dataset_of(conv_features[1:], slice(0, 150))
+    models = (
+        GradientBoostedModel(GbdtOptions(trees=15)),
+        GradientBoostedModel(GbdtOptions(trees=15)),
+    )
+    models[0].update(train)
+    failed = conv_features[0].take(np.arange(40))
+    train.append("nothing ran", failed, [None] * 40)
+    models[1].update(train)
+    alone, beside = (model.predict(failed) for model in models)
+    np.testing.assert_allclose(alone, beside, rtol=1e-5)

@@ -12,6 +12,7 @@ import pytest
 
 import autosched as asd
 from autosched.measure.result import Failure, Timing
+from autosched.measure.simulated import SimulatedRunner
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
 from autosched.records.title import Title
@@ -114,6 +115,13 @@ def test_runs_are_compared_with_the_best_of_all() -> None:
     for runs in ({}, {"one": fast, "other": [trial("u", 1.0)]}):
         with pytest.raises(OptionError, match="the same tasks"):
             asd.plots.compare(runs)
+
+
+def test_weights_of_a_result_hold_for_logs_of_the_same_tasks(tmp_path: Path) -> None:
+    log, net = tmp_path / "log.jsonl", asd.zoo.build("mlp", image=4)
+    result = asd.tune(net, trials=8, log=log, runner=SimulatedRunner(), threads=1, quiet=True)
+    axes = asd.plots.compare({"log": log, "result": result})
+    np.testing.assert_allclose(line(axes, 0), line(axes, 1))
 
 
 def explanation(*rows: ExplainRow) -> Explanation:

@@ -150,6 +150,14 @@ def test_a_task_that_never_ran_has_no_speed() -> None:
     assert found.speeds(runs[0]).tolist() == [0.0, 0.0]
 
 
+def test_an_objective_may_reach_zero() -> None:
+    """The excess over a target, say."""
+    found = by_hand(lambda latencies: max(0.0, latencies.networks[0] - 10.0))
+    assert [found.speeds(run).tolist() for run in found.runs] == [
+        [0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0]
+    ]  # fmt: skip
+
+
 def test_runs_without_a_trial_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = SimpleNamespace(records=(), warnings=())
     monkeypatch.setattr("autosched.research.laboratory.run_job", lambda job: nothing)
@@ -244,6 +252,8 @@ def test_a_model_that_predicts_nan_is_named_once() -> None:
         ({"schedulers": ["fifo"]}, "scheduler 'fifo' is unknown.*round-robin"),
         ({"policies": []}, "no policy to compare"),
         ({"policies": {"mine": lambda options: 7}}, "'mine' made 7 of the options"),
+        ({"models": {}}, "no model to compare"),
+        ({"objective": lambda found: -1.0 / sum(found.networks)}, "of which there is no speed"),
         ({"tasks": []}, "0 tasks and 3 seeds"),
         ({"seeds": [1, 1]}, "1 tasks and 2 seeds.*once"),
         ({"options": TuneOptions(budget_s=1.0)}, "a time budget is repeated by no run"),
