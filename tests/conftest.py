@@ -101,6 +101,15 @@ def loaded_modules(request: pytest.FixtureRequest) -> None:
     load_modules_of(request.module)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_work() -> Iterator[None]:
+    """Spaces of equal tasks and code of equal text are made once in a process."""
+    from tests.support import shared_work
+
+    with shared_work.shared_work():
+        yield
+
+
 @pytest.fixture(scope="session")
 def torchlib() -> Iterator[None]:
     """What PyTorch looks up at every export is looked up once: 0.7 s of each."""
