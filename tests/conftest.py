@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +100,21 @@ def loaded_modules(request: pytest.FixtureRequest) -> None:
     load_modules_of(request.module)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_work() -> Iterator[None]:
+    """Spaces of equal tasks and code of equal text are made once in a process."""
+    from tests.support import shared_work
+
+    with shared_work.shared_work():
+        yield
+
+
 @pytest.fixture(scope="session")
 def torchlib() -> Iterator[None]:
-    """What PyTorch looks up at every export is looked up once: 0.7 s of each."""
-    registry = pytest.importorskip("torch.onnx._internal.exporter._registration").ONNXRegistry
-    program = pytest.importorskip("torch.export.exported_program")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "from_torchlib", staticmethod(cache(registry.from_torchlib)))
-        known = program._collect_all_valid_cia_ops
-        patch.setattr(program, "_collect_all_valid_cia_ops", cache(known))
+    """Modules are exported in less time."""
+    from tests.support.torch_exports import looked_up_once
+
+    with looked_up_once():
         yield
 
 

@@ -59,17 +59,18 @@ def _draft(sketch: Sketch, options: SpaceOptions, quick: bool) -> Drafted:
     rng = np.random.default_rng(int(sketch.key, 16))
     rows, enough = (options.few_rows, 1) if quick else (options.rows, options.rows)
     population = sample_feasible(sketch, rows, rng, enough)
-    return _drafted(population, quick)
+    return _drafted(population)
 
 
-def _drafted(population: Population, once: bool) -> Drafted:
-    """The rows, the best first; ``once``: as ``_rated``.
+def _drafted(population: Population) -> Drafted:
+    """The rows, the best first.
 
-    Most sketches that are looked at closely are searched, which needs what is recorded of them.
+    Nothing is recorded: of many sketches, and of all where only one candidate is wanted, nothing
+    else will be asked.
     """
     if not population.count:
         return population, np.empty(0)
-    seconds = _rated(population, once)
+    seconds = _rated(population, once=True)
     order = np.lexsort((population.keys(), np.round(np.log(seconds), 6)))
     return population.take(order), seconds[order]
 

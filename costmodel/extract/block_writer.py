@@ -326,7 +326,11 @@ class _Writer:
         count, *rest = self._shapes[flags]
         own = tuple(rest)
         at, source = self._new(target, "I", own), self._at[flags]
-        self._emit(_COPY, own, at, (source, own))
+        if count:
+            self._emit(_COPY, own, at, (source, own))
+        else:
+            for n in range(math.prod(own)):
+                self._one_row(OPERATIONS["fill"], at + n * ROW_BYTES, 0)
         for n in range(1, count):
             row = source + n * math.prod(own) * ROW_BYTES
             self._emit(OPERATIONS["add I"], own, at, (at, own), (row, own))

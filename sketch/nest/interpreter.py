@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -45,7 +46,12 @@ from sketch.nest.printer import print_affine
 Array = NDArray[Any]
 
 
-def _nan_or(pick: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+_Function = Callable[[Any, Any], Any]
+_Value = Callable[[], Any]
+_Run = Callable[[], None]
+
+
+def _nan_or(pick: _Function) -> _Function:
     def apply(lhs: Any, rhs: Any) -> Any:
         return math.nan if lhs != lhs or rhs != rhs else pick(lhs, rhs)
 
@@ -53,46 +59,43 @@ def _nan_or(pick: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 # Plain Python for the operators of most nests; every other one as NumPy defines it.
-_FLOAT_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+_FLOAT_BINARY: Final[dict[str, _Function]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
     "min": _nan_or(min),
     "max": _nan_or(max),
 }
-_INTEGER_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+_INTEGER_BINARY: Final[dict[str, _Function]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
     "min": min,
     "max": max,
 }
-_TRUTH: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
+_TRUTH: Final[dict[str, _Function]] = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
     "and": lambda a, b: a and b,
     "or": lambda a, b: a or b,
 }
 
 
-def _binary(op: str, lhs: Any, rhs: Any, dtype: str) -> Any:
+def _binary(op: str, dtype: str) -> _Function:
     """``op`` on operands of ``dtype``."""
     if op in _TRUTH:
-        return _TRUTH[op](lhs, rhs)
+        return _TRUTH[op]
     if is_float(dtype) and op in _FLOAT_BINARY:
-        return _FLOAT_BINARY[op](lhs, rhs)
+        return _FLOAT_BINARY[op]
     if is_integer(dtype) and op in _INTEGER_BINARY:
-        return wrap_integer(_INTEGER_BINARY[op](lhs, rhs), dtype)
-    kind = oracle_dtype(dtype)
-    return binary_function(op, dtype)(np.asarray(lhs, kind), np.asarray(rhs, kind)).item()
-
-
-def _unary(op: str, value: Any, dtype: str) -> Any:
-    return UNARY_FUNCTIONS[op](np.asarray(value, oracle_dtype(dtype))).item()
+        exact = _INTEGER_BINARY[op]
+        return lambda lhs, rhs: wrap_integer(exact(lhs, rhs), dtype)
+    kind, function = oracle_dtype(dtype), binary_function(op, dtype)
+    return lambda lhs, rhs: function(np.asarray(lhs, kind), np.asarray(rhs, kind)).item()
 
 
 def run_nest(nest: LoopNest, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -127,7 +130,7 @@ def run_nest(nest: LoopNest, arrays: Mapping[str, Array]) -> dict[str, Array]:
         machine.memory[buffer] = _blank(buffer)
     with np.errstate(all="ignore"):
         for root in nest.roots:
-            machine.run((root,))
+            machine.block((root,))()
     return outputs
 
 
@@ -141,105 +144,190 @@ def _blank(buffer: Buffer) -> Array:
 
 
 class _Machine:
-    """Values of loop variables, contents of buffers, operands of reducers."""
+    """Values of loop variables, contents of buffers, operands of reducers.
+
+    A statement runs thousands of times: what it consists of is looked at once, and becomes a
+    function without arguments that reads the machine's state.  Those are plain loops: a generator
+    for every access would take as long as all the rest.
+    """
 
     def __init__(self) -> None:
         self.values: dict[Var, Any] = {}
         self.memory: dict[Buffer, Array] = {}
 
-    def run(self, nodes: tuple[Node, ...]) -> None:
-        for node in nodes:
-            match node:
-                case Store():
-                    self._store(node)
-                case Loop():
-                    for value in self._trips(node):
-                        self.values[node.var] = value
-                        self.run(node.body)
-                case Allocate():
-                    self.memory[node.buffer] = _blank(node.buffer)
-                    self.run(node.body)
-                case Branch():
-                    self._branch(node)
+    def block(self, nodes: Sequence[Node]) -> _Run:
+        """What runs the nodes, one after another."""
+        runs = [self._node(node) for node in nodes]
 
-    def _trips(self, loop: Loop) -> Iterator[int]:
-        for trip in range(int(loop.extent)):
-            self.values[loop.var] = trip * int(loop.stride)
-            if self._hold(loop.clip):
-                yield trip * int(loop.stride)
+        def run() -> None:
+            for each in runs:
+                each()
 
-    def _branch(self, node: Branch) -> None:
-        value = self._affine(node.index)
-        chosen = [case for case in node.cases if case.low <= value <= case.high]
-        if len(chosen) != 1:
-            raise LoweringError(f"{len(chosen)} cases for {print_affine(node.index)} = {value}")
-        self.run(chosen[0].body)
+        return runs[0] if len(runs) == 1 else run
 
-    def _hold(self, predicates: tuple[Predicate, ...]) -> bool:
-        for predicate in predicates:
-            if not predicate.low <= self._affine(predicate.index) < predicate.high:
-                return False
-        return True
+    def _node(self, node: Node) -> _Run:
+        match node:
+            case Store():
+                return self._store(node)
+            case Loop():
+                return self._loop(node)
+            case Allocate():
+                return self._allocate(node)
+            case Branch():
+                return self._branch(node)
 
-    # Plain loops from here on: a generator for every access takes as long as all the rest.
-    def _affine(self, form: Affine) -> int:
-        value = form.const
-        for var, coefficient in form.terms:
-            value += self.values[var] * coefficient
-        return value
+    def _loop(self, loop: Loop) -> _Run:
+        values, var, body = self.values, loop.var, self.block(loop.body)
+        trips = [trip * int(loop.stride) for trip in range(int(loop.extent))]
+        holds = self._hold(loop.clip)
 
-    def _index(self, index: Index) -> int:
+        def run() -> None:
+            for value in trips:
+                values[var] = value
+                if holds():
+                    body()
+
+        return run
+
+    def _allocate(self, node: Allocate) -> _Run:
+        body = self.block(node.body)
+
+        def run() -> None:
+            self.memory[node.buffer] = _blank(node.buffer)
+            body()
+
+        return run
+
+    def _branch(self, node: Branch) -> _Run:
+        index = self._affine(node.index)
+        bodies = [(case.low, case.high, self.block(case.body)) for case in node.cases]
+
+        def run() -> None:
+            value = index()
+            chosen = [body for low, high, body in bodies if low <= value <= high]
+            if len(chosen) != 1:
+                raise LoweringError(f"{len(chosen)} cases for {print_affine(node.index)} = {value}")
+            chosen[0]()
+
+        return run
+
+    def _hold(self, predicates: Sequence[Predicate]) -> Callable[[], bool]:
+        bounds = [(p.low, self._affine(p.index), p.high) for p in predicates]
+
+        def hold() -> bool:
+            for low, index, high in bounds:
+                value = index()
+                if value < low or value >= high:
+                    return False
+            return True
+
+        return hold
+
+    def _affine(self, form: Affine) -> Callable[[], int]:
+        values, const, terms = self.values, form.const, form.terms
+
+        def affine() -> int:
+            value = const
+            for var, coefficient in terms:
+                value += values[var] * coefficient
+            return value
+
+        return affine
+
+    def _index(self, index: Index) -> Callable[[], int]:
         if isinstance(index, Affine):
             return self._affine(index)
-        value = int(self._evaluate(index.expr))
-        if not index.low <= value <= index.high:
-            raise LoweringError(f"index {value} is outside its bound {index.low}..{index.high}")
-        return value
+        expr, low, high = self._evaluate(index.expr), index.low, index.high
 
-    def _offset(self, buffer: Buffer, indices: tuple[Index, ...]) -> int:
-        offset = 0
-        for index, stride in zip(indices, buffer.strides, strict=True):
-            offset += self._index(index) * int(stride)
-        if not 0 <= offset < int(buffer.size):
-            parts = [self._index(index) for index in indices]
-            raise LoweringError(f"{buffer.name}{parts} is element {offset} of {buffer.size}")
+        def quasi() -> int:
+            value = int(expr())
+            if not low <= value <= high:
+                raise LoweringError(f"index {value} is outside its bound {low}..{high}")
+            return value
+
+        return quasi
+
+    def _offset(self, buffer: Buffer, indices: Sequence[Index]) -> Callable[[], int]:
+        size, strides = int(buffer.size), [int(stride) for stride in buffer.strides]
+        parts = list(zip(map(self._index, indices), strides, strict=True))
+        # Sums of affine forms are one: there is nothing to check in between.
+        form = Affine(())
+        for index, stride in zip(indices, strides, strict=True):
+            form += index.scale(stride) if isinstance(index, Affine) else Affine(())
+        affine = self._affine(form)
+        others = [
+            part
+            for part, index in zip(parts, indices, strict=True)
+            if not isinstance(index, Affine)
+        ]
+
+        def offset() -> int:
+            found = affine()
+            for index, stride in others:
+                found += index() * stride
+            if not 0 <= found < size:
+                where = [index() for index, _ in parts]
+                raise LoweringError(f"{buffer.name}{where} is element {found} of {size}")
+            return found
+
         return offset
 
-    def _store(self, store: Store) -> None:
-        if not self._hold(store.predicates):
-            return
-        values = [self._evaluate(value) for value in store.values]
-        places = [(self.memory[t], self._offset(t, store.indices)) for t in store.targets]
-        if store.reducer is not None:
-            reducer = store.reducer
-            for var, (array, offset) in zip(reducer.lhs, places, strict=True):
-                self.values[var] = array.item(offset)
-            self.values.update(zip(reducer.rhs, values, strict=True))
-            values = [self._evaluate(result) for result in reducer.result]
-        for (array, offset), value in zip(places, values, strict=True):
-            array[offset] = value
+    def _store(self, store: Store) -> _Run:
+        values, memory, reducer = self.values, self.memory, store.reducer
+        holds = self._hold(store.predicates)
+        computed = [self._evaluate(value) for value in store.values]
+        places = [(target, self._offset(target, store.indices)) for target in store.targets]
+        combined = [self._evaluate(result) for result in reducer.result] if reducer else []
 
-    def _evaluate(self, expr: Expr) -> Any:
+        def run() -> None:
+            if not holds():
+                return
+            found = [value() for value in computed]
+            elements = [(memory[target], offset()) for target, offset in places]
+            if reducer is not None:
+                for var, (array, offset) in zip(reducer.lhs, elements, strict=True):
+                    values[var] = array.item(offset)
+                values.update(zip(reducer.rhs, found, strict=True))
+                found = [result() for result in combined]
+            for (array, offset), value in zip(elements, found, strict=True):
+                array[offset] = value
+
+        return run
+
+    def _evaluate(self, expr: Expr) -> _Value:
         match expr:
             case Var():
-                return self.values[expr]
+                values = self.values
+                return lambda: values[expr]
             case BufferLoad(buffer, indices):
-                return self.memory[buffer].item(self._offset(buffer, indices))
+                memory, offset = self.memory, self._offset(buffer, indices)
+                return lambda: memory[buffer].item(offset())
             case Binary(op, lhs, rhs, _):
-                return _binary(op, self._evaluate(lhs), self._evaluate(rhs), lhs.dtype)
+                function = _binary(op, lhs.dtype)
+                left, right = self._evaluate(lhs), self._evaluate(rhs)
+                return lambda: function(left(), right())
             case Const(value, dtype):
-                return rounded(value, dtype).item() if is_storage_float(dtype) else value
+                constant = rounded(value, dtype).item() if is_storage_float(dtype) else value
+                return lambda: constant
             case AffineValue(index):
                 return self._affine(index)
             case Unary(op, operand, _):
-                return _unary(op, self._evaluate(operand), operand.dtype)
+                return self._unary(op, operand)
             case Select(condition, then, otherwise):
-                return self._evaluate(then if self._evaluate(condition) else otherwise)
+                holds = self._evaluate(condition)
+                chosen, other = self._evaluate(then), self._evaluate(otherwise)
+                return lambda: chosen() if holds() else other()
             case Cast(operand, dtype):
-                return _cast(self._evaluate(operand), operand.dtype, dtype)
+                return self._cast(operand, dtype)
             case _:
                 raise LoweringError(f"{type(expr).__name__} cannot appear in a loop nest")
 
+    def _unary(self, op: str, operand: Expr) -> _Value:
+        kind, value = oracle_dtype(operand.dtype), self._evaluate(operand)
+        function = UNARY_FUNCTIONS[op]
+        return lambda: function(np.asarray(value(), kind)).item()
 
-def _cast(value: Any, source: str, target: str) -> Any:
-    return convert(np.asarray(value, oracle_dtype(source)), source, target).item()
+    def _cast(self, operand: Expr, target: str) -> _Value:
+        source, value = operand.dtype, self._evaluate(operand)
+        kind = oracle_dtype(source)
+        return lambda: convert(np.asarray(value(), kind), source, target).item()

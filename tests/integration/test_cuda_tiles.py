@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler"
 Arrays = dict[str, np.ndarray]
 
 
+@cache
 def program(tiles: int, types: tuple[str, str] = HALVES) -> tuple[CudaSource, Arrays, np.ndarray]:
     """A product with so many tiles in shared memory, its operands, its result."""
     dag = int_product(80, 72, 450 if types == HALVES else 226, types)

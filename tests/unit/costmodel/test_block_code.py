@@ -104,8 +104,10 @@ def _levels(inputs: Inputs) -> list[Any]:
     shares = np.array([[0.25], [0.5]]) * levels[3]
     places = count_true(scaled[1:, None] >= shares)
     found = gather(levels, places, programs) - shares
+    none = count_true((scaled[1:, None] >= shares)[:0])
     ranks = [highest(flags, ranks, programs) for ranks in ((0, 2, 0, 1, 3), (0,) * 5)]
-    return [index, *ranks, gather(levels, index, programs), levels[4], found[0], found[1], a]
+    reals = [gather(levels, index, programs), levels[4], found[0], found[1]]
+    return [index, *ranks, *reals, none[0], none[1] + b, a]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -115,7 +115,7 @@ def test_expressions_that_double_are_refused_in_words() -> None:
     "step",
     [
         lambda x: x + 1.0,
-        asd.exp,
+        pytest.param(asd.exp, marks=pytest.mark.slow),  # some hundred exponentials in a row
         lambda x: asd.maximum(0.5, x),
     ],
 )

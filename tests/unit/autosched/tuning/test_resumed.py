@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +64,28 @@ def run(machine: Machine, log: Path, trials: int) -> TuneResult:
     return run_job(TuneJob(tasks(), options=options, log=RecordLog(log), runner=machine))
 
 
+@pytest.fixture(scope="module")
+def known() -> dict[float, bytes]:
+    """Logs of runs of 48 trials, by how slow the machine was."""
+    return {}
+
+
+@pytest.fixture
+def logged(tmp_path: Path, known: dict[float, bytes]) -> Callable[..., Path]:
+    """``logged(slowdown)``: a log of such a run, of this test alone."""
+
+    def write(slowdown: float = 1.0) -> Path:
+        log = tmp_path / "log.jsonl"
+        if slowdown in known:
+            log.write_bytes(known[slowdown])
+        else:
+            run(Machine(slowdown), log, 48)
+            known[slowdown] = log.read_bytes()
+        return log
+
+    return write
+
+
 def best_times(result: TuneResult) -> list[float]:
     return [item.seconds for item in result.tasks]
 
@@ -73,9 +95,10 @@ def finals(records: Sequence[Record]) -> list[Record]:
 
 
 @pytest.mark.parametrize("slowdown", [2.0, 0.5])
-def test_times_are_those_of_now(tmp_path: Path, slowdown: float) -> None:
-    log = tmp_path / "log.jsonl"
-    run(Machine(slowdown), log, 48)
+def test_times_are_those_of_now(
+    logged: Callable[..., Path], tmp_path: Path, slowdown: float
+) -> None:
+    log = logged(slowdown)
     found = run(Machine(), log, 64)
     quiet = run(Machine(), tmp_path / "quiet.jsonl", 64)
     for seconds, wanted in zip(best_times(found), best_times(quiet), strict=True):
@@ -84,18 +107,16 @@ def test_times_are_those_of_now(tmp_path: Path, slowdown: float) -> None:
 
 
 @pytest.mark.parametrize("slowdown", [1.0, 1.15])
-def test_leaders_that_all_fail_change_nothing(tmp_path: Path, slowdown: float) -> None:
-    log = RecordLog(tmp_path / "log.jsonl")
-    run(Machine(), log.path, 48)
+def test_leaders_that_all_fail_change_nothing(logged: Callable[..., Path], slowdown: float) -> None:
+    log = RecordLog(logged())
     options = TuneOptions(trials=64, slowdown=slowdown)
     known = resumed(tasks(), log.read().records, None, Broken(), options, lambda: 0.0)
     assert not any(item.leaders for item in known)
 
 
 @pytest.mark.parametrize("slowdown", [1.0, 1.1])
-def test_noise_changes_nothing(tmp_path: Path, slowdown: float) -> None:
-    log = tmp_path / "log.jsonl"
-    run(Machine(slowdown), log, 48)
+def test_noise_changes_nothing(logged: Callable[..., Path], slowdown: float) -> None:
+    log = logged(slowdown)
     before = len(finals(RecordLog(log).read().records))
     machine = Machine()
     result = run(machine, log, 56)
@@ -105,35 +126,32 @@ def test_noise_changes_nothing(tmp_path: Path, slowdown: float) -> None:
     assert len(finals(RecordLog(log).read().records)) - before <= (4 + 12) * max(touched, 1)
 
 
-def test_nothing_is_timed_where_nothing_is_searched(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    run(Machine(), log, 48)
+def test_nothing_is_timed_where_nothing_is_searched(logged: Callable[..., Path]) -> None:
+    log = logged()
     machine = Machine(3.0)
     result = run(machine, log, 48)
     assert machine.again == 0
     assert result.trials == 0
 
 
-def test_an_interrupt_while_it_is_timed_ends_the_run(tmp_path: Path) -> None:
+def test_an_interrupt_while_it_is_timed_ends_the_run(logged: Callable[..., Path]) -> None:
     class Interrupted(Machine):
         def remeasure(self, *arguments: object, **more: object) -> list[MeasureResult]:
             self.again += 1
             signal.raise_signal(signal.SIGINT)
             raise AssertionError("the signal was not noticed")
 
-    log = tmp_path / "log.jsonl"
-    run(Machine(), log, 48)
+    log = logged()
     machine = Interrupted()
     result = run(machine, log, 64)
     assert (result.stopped, result.trials, machine.again) == ("interrupted", 0, 1)
     assert all(item.best is not None for item in result.tasks)
 
 
-def test_all_of_a_task_is_scaled(tmp_path: Path) -> None:
+def test_all_of_a_task_is_scaled(logged: Callable[..., Path]) -> None:
     """What was slow in the log stays slow beside what is measured now, and a past is forgotten that
     others disturbed."""
-    log = tmp_path / "log.jsonl"
-    run(Machine(2.0), log, 48)
+    log = logged(2.0)
     options = TuneOptions(trials=96, search=SEARCH)
     records = RecordLog(log).read().records
     for machine, expected in ((Machine(), 0.5), (Machine(8.0), 4.0)):
@@ -147,9 +165,8 @@ def test_all_of_a_task_is_scaled(tmp_path: Path) -> None:
             assert known.best_s == min(r.median for r in known.again if isinstance(r, Timing))
 
 
-def test_time_for_it_is_limited(tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    run(Machine(), log, 48)
+def test_time_for_it_is_limited(logged: Callable[..., Path]) -> None:
+    log = logged()
     options = replace(TuneOptions(search=SEARCH), budget_s=10.0)
     records = RecordLog(log).read().records
     machine = Machine(2.0)
