@@ -48,9 +48,11 @@ def test_what_a_policy_does_not_propose_is_left_for_other_turns(
     def few(run: TaskRun, turn: Turn) -> list[Candidate]:
         return asked(run, turn)[:3]
 
-    def noted(scheduler: TaskScheduler, busy: Sequence[Turn] = ()) -> Turn | None:
+    def noted(
+        scheduler: TaskScheduler, busy: Sequence[Turn] = (), spent_s: float = 0.0
+    ) -> Turn | None:
         on_their_way.extend(turn.trials for turn in busy)
-        return next_turn(scheduler, busy)
+        return next_turn(scheduler, busy, spent_s)
 
     monkeypatch.setattr(TaskRun, "ask", few)
     monkeypatch.setattr(TaskScheduler, "next_turn", noted)
