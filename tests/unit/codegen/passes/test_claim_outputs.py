@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -45,6 +46,11 @@ def nests(dag: ComputeDAG, target: Target, count: int = 16) -> list[LoopNest]:
     return found
 
 
+@cache
+def of_the_program() -> list[LoopNest]:
+    return nests(program(), TINY)
+
+
 def claims(nest: LoopNest) -> list[Claim]:
     found = [node.claim for node in walk(nest.roots) if isinstance(node, Loop)]
     return [claim for claim in found if claim is not None]
@@ -81,7 +87,7 @@ def written_lines(nest: LoopNest, claim: Claim, line: int) -> set[int]:
 
 
 def test_a_block_claims_what_it_writes() -> None:
-    found = [(nest, claim) for nest in nests(program(), TINY) for claim in claims(nest)]
+    found = [(nest, claim) for nest in of_the_program() for claim in claims(nest)]
     assert len(found) > 4
     line = TINY.cache_line_bytes // 4
     for nest, claim in found:
@@ -90,7 +96,7 @@ def test_a_block_claims_what_it_writes() -> None:
 
 
 def test_each_line_has_a_turn() -> None:
-    for nest in nests(program(), TINY):
+    for nest in of_the_program():
         for claim in claims(nest):
             turns = np.prod([extent for _, extent, _ in claim.turns])
             trips = np.prod([count for count, _ in claim.trips])
