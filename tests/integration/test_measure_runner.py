@@ -104,7 +104,7 @@ def test_errors_of_a_variant_are_measured_with_its_first_right_candidate():
 
 
 @pytest.mark.parametrize("state", CACHE_STATES)
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_caches_are_prepared_as_asked(state, threads):
     task = matmul_task(threads=threads)
     with LocalRunner(task.target, replace(OPTIONS, cache_state=state)) as runner:

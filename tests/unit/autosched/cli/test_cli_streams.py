@@ -39,7 +39,7 @@ def test_a_reader_that_goes_ends_no_tuning(tmp_path: Path) -> None:
     assert json.loads(result.read_text())["rows"] and len(RecordLog(log).read().records) >= 2
 
 
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [pytest.param(">&-", marks=pytest.mark.slow), "<&- >&- 2>&-"])
 def test_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
     """Files do not get their numbers: what is printed stays out of the log."""
     log = tmp_path / "mm.jsonl"
