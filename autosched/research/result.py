@@ -195,16 +195,9 @@ class StudyResult:
     def speeds(self, run: StudyRun) -> Floats:
         """[trials] of a run."""
         known = self._value(self.known_s)
-
-        def speed(value: float) -> float:
-            """Infinite values are of tasks that never ran; an objective may reach zero."""
-            if math.isinf(value):
-                return 0.0
-            return 1.0 if value <= known else known / value
-
         rows = [tuple(row) for row in run.best_of_tasks(len(self.tasks)).tolist()]
         found: Mapping[tuple[float, ...], float] = {row: self._value(row) for row in set(rows)}
-        return np.array([speed(found[row]) for row in rows])
+        return np.array([_speed(known, found[row]) for row in rows])
 
     def _value(self, seconds: Sequence[float]) -> float:
         """Of the objective; infinite while a task has no time."""
@@ -222,6 +215,13 @@ class StudyResult:
             half = _student(count - 1) * speeds.std(axis=0, ddof=1) / math.sqrt(count)
         low, high = np.maximum(mean - half, 0.0), np.minimum(mean + half, 1.0)
         return TrialCurve(self.label(setting), setting, mean, low, high, count, half)
+
+
+def _speed(known: float, value: float) -> float:
+    """Infinite values are of tasks that never ran; an objective may reach zero."""
+    if math.isinf(value):
+        return 0.0
+    return 1.0 if value <= known else known / value
 
 
 def _student(freedom: int) -> float:
