@@ -64,8 +64,7 @@ class Conversion:
         # values that are no tensors of static shape, and the nodes that compute each of them:
         # they exist only within one host operator
         self._internal: dict[str, tuple[onnx.NodeProto, ...]] = {}
-        # values whose types rest on what a few random inputs gave
-        self._assumed: set[str] = set()
+        self.assumed: set[str] = set()  # values whose types rest on what a few random inputs gave
         self._read = {name for node in nodes for name in read_names(node)}
         self._read.update(info.name for info in model.graph.output)
         for value in inputs:
@@ -132,8 +131,8 @@ class Conversion:
 
     def _assume(self, node: onnx.NodeProto) -> None:
         """What follows from an assumed type is assumed itself, unless onnx infers it anyway."""
-        if any(name in self._assumed for name in read_names(node)):
-            self._assumed.update(name for name in node.output if name not in self._setting.inferred)
+        if any(name in self.assumed for name in read_names(node)):
+            self.assumed.update(name for name in node.output if name not in self._setting.inferred)
 
     def _firm_types(self, node: onnx.NodeProto) -> dict[str, TensorType]:
         """Types of the node's inputs that hold for all data.
@@ -142,7 +141,7 @@ class Conversion:
         more, whose shape is checked when it is computed.
         """
         types = self._builder.types
-        return {n: types[n] for n in node.input if n in types and n not in self._assumed}
+        return {n: types[n] for n in node.input if n in types and n not in self.assumed}
 
     def _is_of_integers(self, node: onnx.NodeProto) -> bool:
         """Whether a constant is dequantised, or such a one transposed."""
@@ -246,7 +245,7 @@ class Conversion:
         known = static_outputs(nodes, wanted, *surroundings)
         internal = {name: tuple(nodes) for name in wanted if name not in known.types}
         self._internal.update(internal)
-        self._assumed.update(known.probed)
+        self.assumed.update(known.probed)
         if not known.types:
             return
         function, sources = host_function(nodes, known, *surroundings)

@@ -43,12 +43,14 @@ def from_onnx(
     name = Path(source).stem if isinstance(source, str | Path) else model.graph.name or "onnx"
     promised = _promised(model, static, inputs)
     try:
-        network = Conversion(name, static, inputs, promised).run()
+        conversion = Conversion(name, static, inputs, promised)
+        network = conversion.run()
     except UnsupportedModelError as error:
         if complaint is None:
             raise
         raise shapes_do_not_fit(complaint) from error
-    _check_types(network, static, promised)
+    firm = {n: kind for n, kind in promised.items() if n in conversion.assumed}
+    _check_types(network, static, firm)
     return network
 
 
@@ -57,8 +59,9 @@ def _promised(
 ) -> dict[str, TensorType]:
     """Types that the model states for its values, where onnx does not infer others.
 
-    Those of inner values, and all that contradict what is inferred, only of a model that states
-    the shapes of its inputs: what it states may else belong to other shapes than the caller's.
+    Those of inner values only of a model that states the shapes of its inputs: what it states may
+    else belong to other shapes than the caller's.  What contradicts what is inferred is left from
+    other inputs, too.
     """
     stated = {info.name: type_of(info) for info in (*model.graph.value_info, *model.graph.output)}
     known = {name: kind for name, kind in stated.items() if kind is not None}
@@ -69,8 +72,7 @@ def _promised(
     return {
         name: kind
         for name, kind in known.items()
-        if (name in outputs and closed)
-        or ((name in outputs or closed) and (name not in found or _may_be(found[name], kind)))
+        if (name in outputs or closed) and (name not in found or _may_be(found[name], kind))
     }
 
 
@@ -89,15 +91,15 @@ def _may_be(info: onnx.ValueInfoProto, kind: TensorType) -> bool:
     )
 
 
-def _check_types(
-    network: Network, model: onnx.ModelProto, promised: Mapping[str, TensorType]
-) -> None:
-    """Our types must be those that onnx infers and that the model states."""
+def _check_types(network: Network, model: onnx.ModelProto, firm: Mapping[str, TensorType]) -> None:
+    """Our types must be those that onnx infers, and ``firm`` ones, which ours rest on too little to
+    contradict.
+    """
     infos = {info.name: info for info in model.graph.output}
     for value in network.outputs:
         info = infos[value.name]
         stated = dtype_name(info.type.tensor_type.elem_type)
-        types = (type_of(info), promised.get(value.name))
+        types = (type_of(info), firm.get(value.name))
         other = next((kind for kind in types if kind not in (None, value.type)), None)
         if other is not None or stated not in (None, value.dtype):
             raise ModelImportError(
