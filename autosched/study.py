@@ -203,8 +203,8 @@ def recorded_dataset(
     columns = ExtraColumns(extra_features, do_without)
     for task in tasks:
         memory = _recalled(task, records, cache_state)
-        for features, seconds in training_data(memory.candidates, memory.results, columns):
-            dataset.append(task.key, features, seconds)
+        for taught in training_data(memory.candidates, memory.results, columns):
+            dataset.append(task.key, taught.features, taught.seconds, taught.members)
     return dataset
 
 

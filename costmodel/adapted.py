@@ -38,10 +38,11 @@ class AdaptedModel:
 
     Args:
         prior: trained on a corpus, without extra features; it does not change.
-        options: of the trees that are grown during a run.
+        options: of the trees that are grown during a run; they correct the draft, too.
 
     Raises:
-        CostModelError: the prior has not been trained, or with extra features.
+        CostModelError: the prior has not been trained, or with extra features, or trees are to
+            predict without the draft.
     """
 
     def __init__(self, prior: GradientBoostedModel, options: GbdtOptions | None = None) -> None:
@@ -49,6 +50,12 @@ class AdaptedModel:
             raise CostModelError(
                 "the model that is to be adapted was not trained, or with extra features",
                 hint="give what `autosched costmodel train` wrote",
+            )
+        if options is not None and not options.on_draft:
+            raise CostModelError(
+                "a trained model corrects the draft, and on_draft is False",
+                "GbdtOptions",
+                "leave on_draft at True, or begin without a trained model",
             )
         self._prior = prior
         self._own = GradientBoostedModel(options)
@@ -142,7 +149,7 @@ def _share(table: Table, predicted: NDArray[np.float64]) -> float:
     """Of the prior, in a few steps: by its mean rank correlation with the first programs."""
     ranks, counts = [], []
     for group in np.unique(table.groups):
-        first = np.flatnonzero(table.groups == group)[:_FIRST]
+        first = table.first_trials(group, _FIRST)
         seconds = np.where(np.isnan(table.seconds[first]), np.inf, table.seconds[first])
         if np.isfinite(seconds).sum() >= _FEWEST:
             ranks.append(rank_correlation(seconds, predicted[first]))

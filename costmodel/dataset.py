@@ -38,6 +38,7 @@ class Table:
         offsets: int64 [N + 1], program p owns ``rows[offsets[p]:offsets[p + 1]]`` (at least one).
         groups: int64 [N], index of the program's task.
         seconds: float64 [N], NaN where the program failed.
+        trials: int64 [N], number of the program among those of its task, as they were measured.
         extra: names of the extra features, the last columns of ``rows``.
     """
 
@@ -45,6 +46,7 @@ class Table:
     offsets: NDArray[np.int64]
     groups: NDArray[np.int64]
     seconds: NDArray[np.float64]
+    trials: NDArray[np.int64]
     extra: tuple[str, ...] = ()
 
     @property
@@ -74,7 +76,13 @@ class Table:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         rows = self.rows[np.repeat(self.offsets[indices], lengths) + within]
-        return Table(rows, offsets, self.groups[indices], self.seconds[indices], self.extra)
+        columns = self.groups[indices], self.seconds[indices], self.trials[indices]
+        return Table(rows, offsets, *columns, self.extra)
+
+    def first_trials(self, group: int, count: int) -> NDArray[np.int64]:
+        """Indices of the programs of a task that were measured first, ``count`` at most."""
+        members = np.flatnonzero(self.groups == group)
+        return members[np.argsort(self.trials[members], kind="stable")][:count]
 
     def comparable(self) -> NDArray[np.bool_]:
         """[N]: whether any program of the task succeeded; else nothing says how they rank."""
@@ -108,6 +116,8 @@ class Dataset:
     _lengths: list[NDArray[np.int64]] = field(default_factory=list)
     _groups: list[NDArray[np.int64]] = field(default_factory=list)
     _seconds: list[NDArray[np.float64]] = field(default_factory=list)
+    _trials: list[NDArray[np.int64]] = field(default_factory=list)
+    _next: dict[str, int] = field(default_factory=dict)  # trial numbers after all that are known
     _extra: tuple[str, ...] | None = None
     _table: Table | None = None
 
@@ -131,7 +141,11 @@ class Dataset:
             self._table = None
 
     def append(
-        self, task: str, features: Features, seconds: Sequence[float | None] | NDArray[np.float64]
+        self,
+        task: str,
+        features: Features,
+        seconds: Sequence[float | None] | NDArray[np.float64],
+        trials: Sequence[int] | None = None,
     ) -> None:
         """Add programs of one task.
 
@@ -139,10 +153,12 @@ class Dataset:
             task: the task's key.
             features: of the P programs.
             seconds: [P], one time each; None or NaN for a program that failed.
+            trials: [P], numbers of the programs among those of the task, as they were measured;
+                None: after all that were appended before.
 
         Raises:
-            CostModelError: not one time per program, a time that is not positive, or other extra
-                features than the programs before.
+            CostModelError: not one time, or not one number, per program, a time that is not
+                positive, or other extra features than the programs before.
         """
         if self._extra not in (None, features.extra):
             raise CostModelError(
@@ -161,9 +177,19 @@ class Dataset:
                 f"task {task}",
                 "use None for a program that failed",
             )
+        numbers = self._numbers(task, features.count, trials)
         self._extra = features.extra
         lengths = np.full(features.count, len(features.statements), dtype=np.int64)
-        self._extend(task, features.rows(), lengths, times)
+        self._extend(task, features.rows(), lengths, times, numbers)
+
+    def _numbers(self, task: str, count: int, trials: Sequence[int] | None) -> NDArray[np.int64]:
+        if trials is None:
+            return self._next.get(task, 0) + np.arange(count)
+        if len(trials) != count:
+            raise CostModelError(
+                f"{len(trials)} trial numbers for {count} programs", f"task {task}"
+            )
+        return np.asarray(trials, dtype=np.int64)
 
     def _extend(
         self,
@@ -171,6 +197,7 @@ class Dataset:
         rows: NDArray[np.float32],
         lengths: NDArray[np.int64],
         seconds: NDArray[np.float64],
+        trials: NDArray[np.int64],
     ) -> None:
         if task not in self._tasks:
             self._tasks.append(task)
@@ -178,6 +205,8 @@ class Dataset:
         self._lengths.append(lengths)
         self._groups.append(np.full(len(seconds), self._tasks.index(task), dtype=np.int64))
         self._seconds.append(seconds)
+        self._trials.append(trials)
+        self._next[task] = max(self._next.get(task, 0), int(trials.max(initial=-1)) + 1)
         self._table = None
 
     def table(self) -> Table:
@@ -191,6 +220,7 @@ class Dataset:
                 np.cumsum(lengths),
                 np.concatenate([np.zeros(0, np.int64), *self._groups]),
                 np.concatenate([np.zeros(0, np.float64), *self._seconds]),
+                np.concatenate([np.zeros(0, np.int64), *self._trials]),
                 extra,
             )
         return self._table
@@ -214,6 +244,7 @@ class Dataset:
                 table.rows[start:stop],
                 np.array([stop - start], dtype=np.int64),
                 table.seconds[[index]],
+                table.trials[[index]],
             )
         return result
 
@@ -222,8 +253,8 @@ class Dataset:
         if not self._extra:
             return self
         rows = [rows[:, :FEATURE_COUNT] for rows in self._rows]
-        columns = self._lengths[:], self._groups[:], self._seconds[:]
-        return Dataset(self._tasks[:], rows, *columns, ())
+        columns = self._lengths[:], self._groups[:], self._seconds[:], self._trials[:]
+        return Dataset(self._tasks[:], rows, *columns, self._next.copy(), ())
 
     def drafts(self) -> NDArray[np.float64]:
         """[N]: the draft model's seconds of every program."""
@@ -246,7 +277,7 @@ class Dataset:
                 file, version=np.array(feature_version(table.extra)),
                 tasks=np.array(self._tasks, dtype=str), rows=table.rows,
                 offsets=table.offsets, groups=table.groups, seconds=table.seconds,
-                extra=np.array(table.extra, dtype=str),
+                trials=table.trials, extra=np.array(table.extra, dtype=str),
             )  # fmt: skip
 
     @classmethod
@@ -261,10 +292,24 @@ class Dataset:
                 data = {name: file[name] for name in file.files}
             version, tasks = str(data["version"]), [str(task) for task in data["tasks"]]
             extra = tuple(str(name) for name in data.get("extra", ()))
-            table = Table(data["rows"], data["offsets"], data["groups"], data["seconds"], extra)
+            check_version(version, extra, str(path), "extract the features again from the records")
+            groups = data["groups"]
+            trials = data.get("trials", _in_order(groups))  # files of before have none
+            table = Table(data["rows"], data["offsets"], groups, data["seconds"], trials, extra)
+            following = np.zeros(len(tasks), dtype=np.int64)
+            np.maximum.at(following, table.groups, table.trials + 1)
         except _UNREADABLE as error:
             raise CostModelError(f"not a dataset: {error}", str(path)) from error
-        check_version(version, extra, str(path), "extract the features again from the records")
         return cls(
-            tasks, [table.rows], [np.diff(table.offsets)], [table.groups], [table.seconds], extra
-        )
+            tasks, [table.rows], [np.diff(table.offsets)], [table.groups], [table.seconds],
+            [table.trials], dict(zip(tasks, following.tolist(), strict=True)), extra,
+        )  # fmt: skip
+
+
+def _in_order(groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[N]: numbers of programs that are in the order in which each task's were measured."""
+    trials = np.zeros(len(groups), dtype=np.int64)
+    for group in np.unique(groups):
+        members = groups == group
+        trials[members] = np.arange(members.sum())
+    return trials

@@ -167,9 +167,9 @@ def _drivers(
     memory = recall(task, records)
     dataset = Dataset()
     others: list[Features] = []
-    for features, seconds in training_data(memory.candidates, memory.results, _no_extra()):
-        dataset.append(task.key, features, seconds)
-        others.append(features)
+    for taught in training_data(memory.candidates, memory.results, _no_extra()):
+        dataset.append(task.key, taught.features, taught.seconds, taught.members)
+        others.append(taught.features)
     model, own = usual_model(task.target), features_of(from_rows(best.sketch, [best.values]))
     try:
         if others:

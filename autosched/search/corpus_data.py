@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from autosched.records.corpus import Corpus, CorpusTask, ProgramGroup
+from autosched.records.identity import identity
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.spec import TaskSpec
@@ -59,7 +61,8 @@ class CorpusReplayer:
 
 def machine_task(task: CorpusTask, target: Target) -> str:
     """What a dataset calls a task on a machine: times of two machines do not compare."""
-    return f"{task.key} {target.arch} {target.threads}"
+    machine = sha256(repr(identity(target)).encode()).hexdigest()[:16]
+    return f"{task.key} {target.arch} {target.threads} {machine}"
 
 
 def corpus_dataset(corpus: Corpus) -> Dataset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autosched.measure.result import Failure, MeasureResult
@@ -46,6 +47,7 @@ class Learner:
         self._extra_faults: list[str] = []
         self._dataset = Dataset()
         self._successes: dict[str, int] = {}
+        self._trials: dict[str, int] = {}  # whose features are in the dataset, by task
         self._learned = 0
         self._told: list[tuple[str, Sequence[Candidate], Sequence[MeasureResult]]] = []
         self._untaught = False  # the last update failed
@@ -61,8 +63,11 @@ class Learner:
             own[0].extend(candidates)
             own[1].extend(results)
         for task_key, (candidates, results) in merged.items():
-            for features, seconds in training_data(candidates, results, self._columns):
-                self._dataset.append(task_key, features, seconds)
+            before = self._trials.get(task_key, 0)
+            for taught in training_data(candidates, results, self._columns):
+                trials = [before + n for n in taught.members]
+                self._dataset.append(task_key, taught.features, taught.seconds, trials)
+            self._trials[task_key] = before + len(candidates)
         self._told.clear()
         return self._dataset
 
@@ -175,17 +180,32 @@ class Learner:
         return known / max(1e-9, known + self._model_trials)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Taught:
+    """Programs of one sketch.
+
+    Attributes:
+        members: [P], their places among the candidates.
+        features: of the P programs.
+        seconds: [P], None: failed.
+    """
+
+    members: list[int]
+    features: Features
+    seconds: list[float | None]
+
+
 def training_data(
     candidates: Sequence[Candidate], results: Sequence[MeasureResult], columns: ExtraColumns
-) -> Iterator[tuple[Features, list[float | None]]]:
-    """Features and seconds (None: failed) of candidates of one task, sketch by sketch."""
+) -> Iterator[Taught]:
+    """What candidates of one task teach, sketch by sketch."""
     groups: dict[str, list[int]] = {}
     for n, candidate in enumerate(candidates):
         groups.setdefault(candidate.sketch.key, []).append(n)
     for members in groups.values():
         rows = [candidates[n].values for n in members]
         features = columns.features_of(from_rows(candidates[members[0]].sketch, rows))
-        yield features, [_seconds(results[n]) for n in members]
+        yield Taught(members, features, [_seconds(results[n]) for n in members])
 
 
 def _seconds(result: MeasureResult) -> float | None:

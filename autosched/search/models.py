@@ -60,7 +60,9 @@ def usual_model(target: Target, seed: int = 0, gbdt: GbdtOptions | None = None) 
     from costmodel.shipped import shipped_for
 
     path = shipped_for(target)
-    return make_model("gbdt", seed, gbdt) if path is None else trained_model(path, seed, gbdt)
+    if path is None or not (gbdt or GbdtOptions()).on_draft:
+        return make_model("gbdt", seed, gbdt)
+    return trained_model(path, seed, gbdt)
 
 
 def trained_model(path: Path, seed: int = 0, gbdt: GbdtOptions | None = None) -> CostModel:

@@ -99,6 +99,20 @@ def test_later_programs_do_not_judge_the_prior() -> None:
     assert model.share == 1.0
 
 
+def test_what_was_measured_first_judges_the_prior_in_any_order_of_the_data() -> None:
+    model, made = AdaptedModel(prior(), _SMALL), Dataset()
+    features, seconds = programs(200, 2, sign=-1.0)
+    made.append("task", features, seconds, range(64, 264))  # a later sketch of a resumed log
+    made.append("task", *programs(64, 1), range(64))
+    model.update(made)
+    assert model.share == 1.0
+
+
+def test_it_corrects_the_draft_or_is_refused() -> None:
+    with pytest.raises(CostModelError, match="on_draft is False"):
+        AdaptedModel(prior(), GbdtOptions(on_draft=False))
+
+
 def test_extra_features_are_for_its_own_trees() -> None:
     features, seconds = programs(60, 5)
     extra = np.concatenate([features.values, np.ones((2, 1, 60), np.float32)], axis=1)

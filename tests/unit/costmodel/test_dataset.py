@@ -94,11 +94,28 @@ def test_files(dataset: Dataset, tmp_path: Path) -> None:
     dataset.save(path)
     loaded = Dataset.load(path)
     assert loaded.tasks == dataset.tasks
-    for name in ("rows", "offsets", "groups", "seconds"):
+    for name in ("rows", "offsets", "groups", "seconds", "trials"):
         a, b = getattr(loaded.table(), name), getattr(dataset.table(), name)
         np.testing.assert_array_equal(a, b)
+    count = np.bincount(dataset.table().groups)[0]
+    loaded.append(dataset.tasks[0], features(1, 1), [1.0])
+    assert loaded.table().trials[-1] == count
     loaded.append("d", features(1, 1), [1.0])
-    assert loaded.tasks[-1] == "d" and len(loaded) == 8
+    assert loaded.tasks[-1] == "d" and len(loaded) == 9
+
+
+def test_programs_have_numbers_of_their_task() -> None:
+    made = Dataset()
+    made.append("a", features(2, 1), [1.0, 2.0])
+    made.append("b", features(1, 1), [1.0])
+    made.append("a", features(2, 1), [3.0, 4.0], [9, 7])
+    made.append("a", features(1, 1), [5.0])
+    table = made.table()
+    assert table.trials.tolist() == [0, 1, 0, 9, 7, 10]
+    assert table.first_trials(0, 3).tolist() == [0, 1, 4]
+    assert made.take(np.array([4, 2])).table().trials.tolist() == [7, 0]
+    with pytest.raises(CostModelError, match="1 trial numbers for 2 programs"):
+        made.append("a", features(2, 1), [1.0, 2.0], [3])
 
 
 def test_an_empty_dataset_can_be_saved(tmp_path: Path) -> None:

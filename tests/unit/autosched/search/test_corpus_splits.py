@@ -11,7 +11,7 @@ import pytest
 from autosched.measure.result import Timing
 from autosched.records.corpus import Corpus, Origin
 from autosched.records.record import record_of
-from autosched.search.corpus_data import corpus_dataset
+from autosched.search.corpus_data import corpus_dataset, machine_task
 from autosched.search.corpus_splits import evaluate_corpus, like_networks
 from autosched.search.random_search import RandomPolicy
 from autosched.search.space import build_space
@@ -72,7 +72,7 @@ def test_what_differs_in_the_epilogue_is_held_out_together() -> None:
     Watched.trained.clear()
     evaluate_corpus(made, dataset, Watched, networks=[])
     everything = set(dataset.tasks)
-    cores = {f"{t.key} {SMALL.arch} {SMALL.threads}": t.core for t in made.measured_tasks}
+    cores = {machine_task(t, SMALL): t.core for t in made.measured_tasks}
     assert len(set(cores.values())) == 4 == len(everything) // 2
     for trained in Watched.trained:
         assert trained < everything
