@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ def allocation(
 ) -> Axes:
     """The share of each task in the time and in the trials, those that take longest first.
 
-    A task that takes long and got few trials has nothing left to gain, or its trials failed.
+    A task that takes long and got few trials has nothing left to gain.  Tasks without a success
+    have trials and no time.
 
     Args:
         data: a log, what ``tune`` returned, or records.
@@ -31,7 +33,8 @@ def allocation(
         MissingPackageError: matplotlib is not installed.
     """
     known = weights_of(data, weights)
-    timed = [(known.get(task.key, 1.0) * task.best_s, task) for task in tasks_of(data)]
+    tasks = tasks_of(data, failed=True)
+    timed = [(known.get(t.key, 1.0) * t.best_s if isfinite(t.best_s) else 0.0, t) for t in tasks]
     timed.sort(key=lambda pair: -pair[0])
     axes = axes_or_new(ax, height=1.2 + 0.3 * len(timed))
     seconds = np.array([time for time, _ in timed])
@@ -39,7 +42,7 @@ def allocation(
     places = np.arange(len(timed))
     axes.barh(places - 0.2, 100 * seconds / seconds.sum(), 0.4, label="of the time")
     axes.barh(places + 0.2, 100 * trials / trials.sum(), 0.4, label="of the trials")
-    axes.set_yticks(places, [task.label for _, task in timed], fontsize="x-small")
+    axes.set_yticks(places, [task.state for _, task in timed], fontsize="x-small")
     axes.invert_yaxis()
     axes.set(xlabel="share, %")
     axes.legend()

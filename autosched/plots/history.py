@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,8 @@ def history(
 ) -> Axes:
     """The best time so far of each task, relative to the best in the end, or of all together.
 
+    Tasks without a success have no curve; the legend, or the axis of the sum, says so.
+
     Args:
         data: a log, what ``tune`` returned, or records.
         total: instead the sum over all tasks in milliseconds, from the trial on at which each has a
@@ -36,20 +39,23 @@ def history(
         OptionError: there is nothing to plot.
         MissingPackageError: matplotlib is not installed.
     """
-    tasks = tasks_of(data)
+    tried = tasks_of(data, failed=True)
+    tasks = [task for task in tried if math.isfinite(task.best_s)]
     axes = axes_or_new(ax)
-    count = max(int(task.numbers[-1]) for task in tasks)
+    count = max(int(task.numbers[-1]) for task in tried)
     trials = np.arange(1, count + 1)
     if total:
         known = weights_of(data, weights)
         curve = sum(known.get(task.key, 1.0) * task.best_until(count) for task in tasks)
         axes.plot(trials, np.where(np.isfinite(curve), curve, np.nan) * 1e3)
-        axes.set(xlabel="trials", ylabel="sum of the tasks' best so far, ms")
+        without = f" ({len(tasks)} of {len(tried)} tasks)" if len(tasks) < len(tried) else ""
+        axes.set(xlabel="trials", ylabel=f"sum of the tasks' best so far, ms{without}")
         return axes
-    for task in tasks:
-        ratio = task.best_until(count) / task.best_s
-        axes.plot(trials, np.where(np.isfinite(ratio), ratio, np.nan), label=task.label)
+    for task in tried:
+        best = task.best_until(count)
+        ratio = np.where(np.isfinite(best), best, np.nan) / task.best_s
+        axes.plot(trials, ratio, label=task.state)
     axes.set(xlabel="trials", ylabel="best so far / best", yscale="log")
-    if len(tasks) <= _MOST_NAMED:
+    if len(tried) <= _MOST_NAMED:
         axes.legend(fontsize="x-small")
     return axes

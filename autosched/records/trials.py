@@ -46,6 +46,11 @@ class TaskTrials:
         """Infinite without a success."""
         return float(self.seconds.min(initial=math.inf))
 
+    @property
+    def state(self) -> str:
+        """The label, and that nothing ran where nothing did."""
+        return self.label if math.isfinite(self.best_s) else f"{self.label}: no success"
+
     def best_until(self, count: int) -> NDArray[np.float64]:
         """[count] seconds of the best so far after each of the run's trials."""
         found = np.full(count, math.inf)
@@ -53,10 +58,10 @@ class TaskTrials:
         return np.minimum.accumulate(found)
 
 
-def tasks_of(data: Any) -> tuple[TaskTrials, ...]:
+def tasks_of(data: Any, failed: bool = False) -> tuple[TaskTrials, ...]:
     """The tasks of a run that have a success, in the order of their first trials.
 
-    Only records of the machine that measured last count.
+    Only records of the machine that measured last count.  ``failed``: also tasks without a success.
 
     Raises:
         OptionError: ``data`` is something else, or has no trial that succeeded.
@@ -64,10 +69,11 @@ def tasks_of(data: Any) -> tuple[TaskTrials, ...]:
     known = records_of(data)
     target = known[-1].target if known else None
     mine = [r for r in known if target and compatible(r.target, target)]
-    found = tuple(task for task in trials_of(mine) if math.isfinite(task.best_s))
+    tried = trials_of(mine)
+    found = tuple(task for task in tried if math.isfinite(task.best_s))
     if not found:
         raise OptionError("no trial succeeded, so there is nothing to plot", hint=_HINT)
-    return found
+    return tried if failed else found
 
 
 def trials_of(records: Sequence[Record]) -> tuple[TaskTrials, ...]:

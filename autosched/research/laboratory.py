@@ -9,6 +9,7 @@ from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from urllib.parse import quote
 
 import numpy as np
 
@@ -175,7 +176,8 @@ class _Laboratory:
         if self.logs is None:
             return None
         parts = (setting.policy, setting.model, setting.scheduler, str(seed))
-        path = self.logs / f"{'.'.join(part.replace(' ', '-') for part in parts)}.jsonl"
+        quoted = (quote(part, safe="").replace(".", "%2E") for part in parts)  # one name, one file
+        path = self.logs / f"{'.'.join(quoted)}.jsonl"
         if path.exists():
             raise OptionError(
                 "the log of a run exists, which would go on from it", str(path),

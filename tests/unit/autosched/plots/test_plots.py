@@ -70,6 +70,24 @@ def test_history_of_the_total() -> None:
     np.testing.assert_allclose(line(total), [np.nan, np.nan, 16e3, 12e3, 12e3])
 
 
+def test_tasks_without_a_success_are_told() -> None:
+    nothing = replace(FAILED, task="c" * 16)
+    log = (*LOG[:5], nothing, nothing)
+    axes = asd.plots.history(log)
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["conv 8x8 -> 8x8", "b" * 8, f"{'c' * 8}: no success"]
+    np.testing.assert_allclose(line(axes, 0), [2, 2, 2, 1, 1, 1, 1])
+    assert np.isnan(line(axes, 2)).all()
+    total = asd.plots.history(log, total=True)
+    assert total.get_ylabel() == "sum of the tasks' best so far, ms (2 of 3 tasks)"
+    np.testing.assert_allclose(line(total)[-1], 10e3)
+    shares = asd.plots.allocation(log)
+    time, trials = shares.containers
+    np.testing.assert_allclose([bar.get_width() for bar in time], [80, 20, 0])
+    np.testing.assert_allclose([bar.get_width() for bar in trials], [200 / 7, 300 / 7, 200 / 7])
+    assert shares.get_yticklabels()[2].get_text() == f"{'c' * 8}: no success"
+
+
 def test_allocation_compares_time_and_trials() -> None:
     axes = asd.plots.allocation(LOG)
     time, trials = axes.containers

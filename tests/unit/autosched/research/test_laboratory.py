@@ -67,8 +67,9 @@ def corpus_of(records: Sequence[Record]) -> Corpus:
     return corpus
 
 
-def small(*policies: str, **others: Any) -> StudyResult:
-    return compare(policies, tasks=one_task(), **{"seeds": (1,), "options": OPTIONS, **others})
+def small(*policies: Any, **others: Any) -> StudyResult:
+    named = policies[0] if isinstance(policies[0], dict) else policies
+    return compare(named, tasks=one_task(), **{"seeds": (1,), "options": OPTIONS, **others})
 
 
 def logs_of(folder: Path) -> dict[str, bytes]:
@@ -88,6 +89,13 @@ def test_equal_seeds_give_equal_logs(tmp_path: Path) -> None:
     assert all(text.count(b"\n") >= 12 for text in logs.values())
     with pytest.raises(OptionError, match=r"the log of a run exists.*ansor\.gbdt"):
         logs_of(tmp_path / "one")
+
+
+def test_settings_of_any_names_have_logs_of_their_own(tmp_path: Path) -> None:
+    same = named_policy("random")
+    small({"a b": same, "a-b": same, "a/b.c": same}, logs=tmp_path / "logs")
+    names = sorted(path.name.split(".")[0] for path in (tmp_path / "logs").iterdir())
+    assert names == ["a%20b", "a%2Fb%2Ec", "a-b"]
 
 
 @pytest.mark.slow
