@@ -105,7 +105,8 @@ class HostEvaluator:
             raise HostError(
                 f"a result has shape {value.shape} on these inputs, {shape} {source}",
                 self._where,
-                "shapes must not depend on data: leave this operator out of the model",
+                "check that positions and sizes among the inputs are in range; an operator whose "
+                "shape depends on data cannot be in the model",
             )
         return value.astype(element_type(dtype), copy=False)
 
