@@ -5,19 +5,17 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from pathlib import Path
-from time import process_time
 
 import numpy as np
 import pytest
 
 from codegen.cuda.build import build, emit
-from codegen.cuda.compile import SymbolResources, compiled
+from codegen.cuda.compile import compiled
 from codegen.cuda.kernel import Resources
 from codegen.cuda.nvrtc import compile_source, missing_compiler, parse_resources, with_room
 from codegen.errors import CodegenError
 from codegen.file_cache import FileCache
 from sketch.errors import TargetError
-from sketch.nest.loopnest import LoopNest
 from sketch.population.feasible_gpu import registers_of
 from sketch.target.gpu_targets import cuda_target
 from tests.support.cuda_programs import GPU, feasible_nests, matmul_nest
@@ -78,22 +76,14 @@ def test_random_rows_compile(name: str, rng: np.random.Generator) -> None:
         assert build(nest, GPU).cubin
 
 
-def compile_timed(nest: LoopNest) -> tuple[float, SymbolResources]:
-    """Seconds of this process, and what kernels take."""
-    begin = process_time()
-    _, resources = compile_source(emit(nest, GPU), GPU.arch)
-    return process_time() - begin, resources
-
-
 @needs_nvrtc
 @pytest.mark.parametrize("shape", half([(14, 256, 256), (56, 64, 64)]), ids=str)
-def test_drawn_rows_compile_soon_and_keep_their_values_in_registers(
+def test_drawn_rows_are_short_and_keep_their_values_in_registers(
     shape: tuple[int, int, int], rng: np.random.Generator
 ) -> None:
-    small = min(compile_timed(matmul_nest())[0] for _ in range(3))
     for nest in feasible_nests(conv2d_relu(*shape), 1, rng):
-        seconds, resources = compile_timed(nest)
-        assert seconds < 40 * small  # by a small kernel: machines differ
+        cubin, resources = compile_source(emit(nest, GPU), GPU.arch)
+        assert len(cubin) <= 65536  # more code than this takes seconds to compile
         for (_, found), root in zip(resources, nest.roots, strict=True):
             assert not found.spills
             # 128: what a second attempt may use
