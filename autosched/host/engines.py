@@ -80,10 +80,11 @@ class ReferenceEngine:
         from onnx.reference import ReferenceEvaluator
 
         from autosched.host.loop import Loop
+        from autosched.host.pad import Pad
 
         self._payload = payload
         self._other: HostEngine | None = None  # once the reference lacked something
-        self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=[Loop])
+        self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=[Loop, Pad])
         self.input_names: Sequence[str] = list(self._evaluator.input_names)
 
     def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:

@@ -28,6 +28,7 @@ HEAVY = {
         "autosched/host/engines.py",
         "autosched/host/loop.py",
         "autosched/host/node_names.py",
+        "autosched/host/pad.py",
     ),
     "onnxruntime": ("autosched/",),
     "openvino": (),

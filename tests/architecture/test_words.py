@@ -9,6 +9,7 @@ from collections import defaultdict
 # Names that stand in two modules, each with its reason.
 TWICE = {
     "Loop": "autosched.host.loop replaces onnx's class, which is found by its name",
+    "Pad": "autosched.host.pad replaces onnx's class, too",
 }
 # Words for what the field has words for (docs/glossary.md); also as parts of names.
 LITERARY = re.compile(
