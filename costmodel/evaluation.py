@@ -43,7 +43,8 @@ class Evaluation:
 
     Attributes:
         split: what was held out.
-        top_1, top_5: TenSet's top-k score, pooled over the tasks.
+        top_1, top_5: TenSet's top-k score, pooled over the tasks.  A task with at most k tested
+            programs adds nothing but its best: within tasks, a fold tests a fifth of its programs.
         pairwise: share of pairs of a task in the right order, by its number of programs.
         rank: Spearman's rank correlation, mean over the tasks by their number of programs.
         peak_1, peak_5: peak score at k, mean over the tasks by their number of programs.
