@@ -6,6 +6,7 @@ score as if it had ranked something.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +31,21 @@ def checked_ready(model: CostModel) -> bool:
         return bool(model.ready)
     except Exception as error:  # the boundary: a model may be anybody's code
         raise _raised(model, "ready", error) from error
+
+
+def checked_head_start(model: CostModel) -> float:
+    """How many measured candidates a model is worth before any is; 0 where it does not say.
+
+    Raises:
+        ModelFaultError: its ``head_start`` raised, or is no finite number from 0 on.
+    """
+    try:
+        found = float(getattr(model, "head_start", 0.0))
+    except Exception as error:  # the boundary
+        raise _raised(model, "head_start", error) from error
+    if not 0.0 <= found < math.inf:
+        raise _fault(model, f"head_start is {found}", "give a number of candidates, 0 or more")
+    return found
 
 
 def check_extra(model: CostModel, names: tuple[str, ...]) -> None:

@@ -296,6 +296,7 @@ class Dataset:
             groups = data["groups"]
             trials = data.get("trials", _in_order(groups))  # files of before have none
             table = Table(data["rows"], data["offsets"], groups, data["seconds"], trials, extra)
+            _check_consistent(table, tasks)
             following = np.zeros(len(tasks), dtype=np.int64)
             np.maximum.at(following, table.groups, table.trials + 1)
         except _UNREADABLE as error:
@@ -313,3 +314,26 @@ def _in_order(groups: NDArray[np.int64]) -> NDArray[np.int64]:
         members = groups == group
         trials[members] = np.arange(members.sum())
     return trials
+
+
+def _check_consistent(table: Table, tasks: Sequence[str]) -> None:
+    """Raise ValueError where arrays of a file do not fit together."""
+    count, offsets, seconds = len(table.groups), table.offsets, table.seconds
+    for fits, what in (
+        (
+            table.seconds.shape == table.trials.shape == table.groups.shape == (count,)
+            and offsets.shape == (count + 1,),
+            "not one time, trial and group of rows a program",
+        ),
+        (table.rows.shape == (offsets[-1], len(table.names)), "not the rows of the programs"),
+        (offsets[0] == 0 and bool(np.all(np.diff(offsets) > 0)), "programs without rows"),
+        (
+            all(array.dtype.kind == "i" for array in (offsets, table.groups, table.trials)),
+            "numbers that are no integers",
+        ),
+        (bool(np.all((table.groups >= 0) & (table.groups < len(tasks)))), "unknown tasks"),
+        (len(set(tasks)) == len(tasks), "a task twice"),
+        (bool(np.all(np.isnan(seconds) | ((seconds > 0) & np.isfinite(seconds)))), "no times"),
+    ):
+        if not fits:
+            raise ValueError(what)

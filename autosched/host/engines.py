@@ -50,6 +50,7 @@ _ORDERING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Unique"))
 _MAKES_NAN: Final = frozenset(("Add", "Div", "Mul", "Sub"))  # of numbers that are none
 # What the reference raises for types that an operator of it was not written for.
 _LACKING: Final = (RuntimeError, TypeError)
+_REFUSED: Final = "not supported"  # what onnxruntime says of a type that a kernel does not take
 _STRING: Final = 8  # onnx's number of that element type
 _SILENT: Final = 4  # onnxruntime's severity "fatal": errors are raised, not printed as well
 
@@ -135,6 +136,48 @@ class OnnxruntimeEngine:
         return list(self._session.run(None, dict(feeds), self._run_options))
 
 
+class PatientEngine:
+    """A session of onnxruntime, but onnx's reference once a run shows that it lacks a type.
+
+    It makes sessions of some operators on types that their kernels refuse: sums that are scattered
+    into 16-bit floats, for instance.
+    """
+
+    def __init__(self, payload: bytes) -> None:
+        """Raises what a session of onnxruntime raises."""
+        self._payload = payload
+        self._engine: HostEngine = OnnxruntimeEngine(payload)
+        self.input_names: Sequence[str] = self._engine.input_names
+
+    @property
+    def name(self) -> str:
+        """Of the engine that evaluates from now on."""
+        return self._engine.name
+
+    def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """All outputs; what onnxruntime raised where the reference lacks the type, too."""
+        try:
+            return self._engine.evaluate(feeds)
+        except Exception as error:
+            if self._engine.name != ONNXRUNTIME or _REFUSED not in str(error):
+                raise
+            found = self._by_reference(feeds)
+            if found is None:
+                raise
+            return found
+
+    def _by_reference(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any] | None:
+        try:
+            engine = ReferenceEngine(self._payload)
+            found = engine.evaluate(feeds)
+        except Exception as error:
+            if raised_by_handler(error):
+                raise
+            return None
+        self._engine = engine
+        return found
+
+
 class OrderingEngine:
     """A session of onnxruntime, but onnx's reference for inputs that contain NaN."""
 
@@ -203,6 +246,6 @@ def fastest_engine(payload: bytes) -> HostEngine:
     if ordering and (_holds_nan(model) or any(n.op_type in _MAKES_NAN for n in nodes)):
         return ReferenceEngine(payload)
     try:
-        return OrderingEngine(payload) if ordering else OnnxruntimeEngine(payload)
+        return OrderingEngine(payload) if ordering else PatientEngine(payload)
     except Exception:  # not installed, too old, or an operator or type that it does not have
         return ReferenceEngine(payload)

@@ -44,7 +44,7 @@ class Learner:
         self._model, self._model_trials = model, model_trials
         self._options = options or LearnerOptions()
         self._columns = ExtraColumns(extra_features, self._do_without)
-        self._extra_faults: list[str] = []
+        self._once: list[str] = []  # faults of extra features, and of the model's head start
         self._dataset = Dataset()
         self._successes: dict[str, int] = {}
         self._trials: dict[str, int] = {}  # whose features are in the dataset, by task
@@ -82,10 +82,10 @@ class Learner:
     def warnings(self) -> tuple[str, ...]:
         """What was wrong with the model, and in how many rounds the draft ranked without it.
 
-        Extra features that failed come first.
+        Extra features that failed come first, and a head start that is no number.
         """
         return (
-            *self._extra_faults,
+            *self._once,
             *(
                 f"{text} | the draft model ranked without it in {count} round{'s' * (count != 1)}"
                 for text, count in self._faults.values()
@@ -95,7 +95,7 @@ class Learner:
     @property
     def faults(self) -> tuple[str, ...]:
         """What was wrong with the model and the extra features so far, each kind once."""
-        return (*self._extra_faults, *(text for text, _ in self._faults.values()))
+        return (*self._once, *(text for text, _ in self._faults.values()))
 
     def begin_round(self) -> None:
         """A batch is about to be chosen: a model that failed before gets another chance."""
@@ -105,7 +105,7 @@ class Learner:
 
     def _do_without(self, name: str, text: str) -> None:
         """Go on without an extra feature, and learn again without what it gave."""
-        self._extra_faults.append(f"{text} | the search goes on without this feature")
+        self._once.append(f"{text} | the search goes on without this feature")
         self._dataset.clear_feature(name)
         self._learned = 0
 
@@ -175,9 +175,20 @@ class Learner:
             return 0.0
         own = self._successes.get(task_key, 0)
         foreign = sum(self._successes.values()) - own
-        # A model that was trained before the run says what that is worth.
-        known = own + self._options.foreign * foreign + getattr(self._model, "head_start", 0.0)
+        known = own + self._options.foreign * foreign + self._head_start()
         return known / max(1e-9, known + self._model_trials)
+
+    def _head_start(self) -> float:
+        """What a model that was trained before the run says that this is worth."""
+        from costmodel.checked import checked_head_start
+        from costmodel.errors import ModelFaultError
+
+        try:
+            return checked_head_start(self._model)
+        except ModelFaultError as error:
+            if (text := f"{error} | it counts as no candidates") not in self._once:
+                self._once.append(text)
+            return 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 
 from autosched.measure.errors import BatchInterrupted
 from autosched.measure.protocol import Ticket
-from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.measure.result import Failure, MeasureResult
 from autosched.records.error_budget import held_to
 from autosched.records.record import Phase, Record, record_of
 from autosched.records.title import title_of
@@ -24,14 +24,14 @@ from autosched.search.learner import Learner
 from autosched.search.models import usual_model
 from autosched.search.recall import best_of
 from autosched.system.noted_signals import NotedSignals
-from autosched.system.stability import EMULATED, Stability, Watch, tree_cpu_s
+from autosched.system.stability import Watch, tree_cpu_s
 from autosched.system.stopwatch import Stopwatch
 from autosched.system.versions import software_versions
 from autosched.tasks.candidate import Candidate
 from autosched.tuning.disturbance import Disturbances
 from autosched.tuning.job import TuneJob
 from autosched.tuning.network_limit import NetworkLimit
-from autosched.tuning.result import TaskResult, TuneResult
+from autosched.tuning.result import TaskResult, TuneResult, stability_of
 from autosched.tuning.resumed import changes, resumed
 from autosched.tuning.retiming import comparisons
 from autosched.tuning.scheduler import TaskScheduler
@@ -78,13 +78,10 @@ class TuningLoop:
             for task, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
         ]  # fmt: skip
         timed = [task for task in tasks if not task.target.card.emulated]
-        reserve_s = options.retiming_s * len(timed) if options.leaders else 0.0
-        if options.budget_s is not None:
-            reserve_s = min(reserve_s, options.retiming_share * options.budget_s)
-        infos = [run.info() for run in self._runs]
         self._scheduler = TaskScheduler(
-            infos, options if timed else options.emulated, job.objective, self._elapsed, reserve_s,
-            job.usage, self._runner.trials_in_flight,
+            [run.info() for run in self._runs], options if timed else options.emulated,
+            job.objective, self._elapsed, options.reserve_s(len(timed)), job.usage,
+            self._runner.trials_in_flight,
         )  # fmt: skip
         self._network = NetworkLimit(job, self._runs, self._scheduler)
         self._spaces = SpacesAhead(self._runner, tasks, search.space)
@@ -231,23 +228,24 @@ class TuningLoop:
         """Wait for a batch and take its results; ``began``: when its time began to count."""
         assert batch.ticket is not None, "it was submitted"
         run, candidates = self._runs[batch.turn.task], batch.candidates
+        tolerance, results = self._options.tolerance, list[MeasureResult]()
         best_s = run.best_s * self._disturbances.level  # on the machine as it is now
         trials = self._scheduler.tasks[batch.turn.task].trials
         try:
             results = self._runner.collect(batch.ticket, best_s)
-        except BatchInterrupted as interrupted:
-            self._keep(batch, list(interrupted.results), began)
+            checked = verify_new_best(run, self._runner, candidates, results, tolerance)
+        except KeyboardInterrupt as interrupt:
+            timed = interrupt.results if isinstance(interrupt, BatchInterrupted) else results
+            self._keep(batch, list(timed), began)
             raise
-        checked = verify_new_best(run, self._runner, candidates, results, self._options.tolerance)
         self._write(run.task, candidates, checked, "trial", trials)
         raw, before = run.held(candidates, checked), run.best_s
-        checked = self._undisturbed(batch.turn.task, candidates, raw)
-        with self._thinking:
-            run.tell(candidates, checked, raw)
-        self._trials += len(checked)
-        failed = sum(isinstance(result, Failure) for result in checked)
-        took = self._clock() - began
-        self._scheduler.record(batch.turn.task, len(checked), failed, run.best_s, took)
+        try:
+            checked = self._undisturbed(batch.turn.task, candidates, raw)
+        except KeyboardInterrupt:
+            self._enter(batch, raw, raw, began)
+            raise
+        self._enter(batch, checked, raw, began)
         self._progress.update(self._view(batch.turn.task))
         self._tell_faults()
         self._tell_batch(run, candidates, checked, before)
@@ -257,21 +255,30 @@ class TuningLoop:
         run, candidates = self._runs[batch.turn.task], batch.candidates[: len(results)]
         trials = self._scheduler.tasks[batch.turn.task].trials
         self._write(run.task, candidates, results, "trial", trials)
-        run.tell(candidates, held := run.held(candidates, results))
-        failed = sum(isinstance(result, Failure) for result in held)
-        took = self._clock() - began
+        self._enter(batch, held := run.held(candidates, results), held, began)
+
+    def _enter(
+        self,
+        batch: _Batch,
+        results: list[MeasureResult],
+        measured: list[MeasureResult],
+        began: float,
+    ) -> None:
+        """Tell the search and the scheduler what a batch gave; see ``TaskRun.tell``."""
+        run, task = self._runs[batch.turn.task], batch.turn.task
+        with self._thinking:
+            run.tell(batch.candidates[: len(results)], results, measured)
         self._trials += len(results)
-        self._scheduler.record(batch.turn.task, len(results), failed, run.best_s, took)
+        failed = sum(isinstance(result, Failure) for result in results)
+        self._scheduler.record(task, len(results), failed, run.best_s, self._clock() - began)
 
     def _undisturbed(
         self, index: int, candidates: Sequence[Candidate], results: list[MeasureResult]
     ) -> list[MeasureResult]:
         """A batch as it would have been on a quiet machine."""
         run, known = self._runs[index], self._disturbances
-        emulated = run.task.target.card.emulated  # its times are estimates
-        many = self._runner.trials_in_flight > 0  # it looks after its machines itself
-        if emulated or many:
-            return results
+        if run.task.target.card.emulated or self._runner.trials_in_flight:
+            return results  # estimates, or of a runner that looks after its machines itself
         quicker = known.quicker(run, self._runner, results)
         if quicker > 1.0:
             run.scale(1.0 / quicker)
@@ -383,15 +390,8 @@ class TuningLoop:
             None if found is None else found.candidate,
             math.inf if found is None else found.seconds,
             progress.trials, progress.failed, run.first_failure, progress.stopped,
-            None if found is None else self._stability(found.record),
+            None if found is None else stability_of(found.record, self._watch.conditions),
         )  # fmt: skip
-
-    def _stability(self, record: Record) -> Stability:
-        """Of the time that a task's result states: of the last timing of its best candidate."""
-        result = record.result
-        times = result.seconds if isinstance(result, Timing) else ()
-        emulated = record.target.card.emulated
-        return Stability.of(times, EMULATED if emulated else self._watch.conditions)
 
     def _view(self, current: int | None, stopped: str = "") -> ProgressSnapshot:
         return snapshot(

@@ -236,6 +236,13 @@ class TuneOptions:
         trial_s = max(self.scheduler.trial_s, EMULATED_TRIAL_S)
         return replace(self, scheduler=replace(self.scheduler, trial_s=trial_s))
 
+    def reserve_s(self, timed: int) -> float:
+        """Seconds of the budget that are kept for re-timing the leaders of so many tasks."""
+        if not self.leaders:
+            return 0.0
+        budget_s = math.inf if self.budget_s is None else self.budget_s
+        return min(self.retiming_s * timed, self.retiming_share * budget_s)
+
     def unless_limited(self, trials: int | None = None, budget: str | None = None) -> TuneOptions:
         """These options, with other limits where they have neither trials nor a time."""
         free = self.trials is None and self.budget_s is None

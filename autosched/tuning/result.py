@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
-from autosched.measure.result import Failure
+from autosched.measure.result import Failure, Timing
 from autosched.records.record import Record
 from autosched.system.html import html_table
-from autosched.system.stability import UNKNOWN, Conditions, Stability, share
+from autosched.system.stability import EMULATED, UNKNOWN, Conditions, Stability, share
 from autosched.tasks.candidate import Candidate
 
 if TYPE_CHECKING:
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 
 _COLUMNS: Final = ("task", "weight", "ms", "GFLOPS", "trials", "failed", "variant")
+
+
+def stability_of(record: Record, conditions: Conditions) -> Stability:
+    """Of the time that a record states; ``conditions``: of the machine meanwhile."""
+    times = record.result.seconds if isinstance(record.result, Timing) else ()
+    emulated = record.target.card.emulated
+    return Stability.of(times, EMULATED if emulated else conditions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,6 +166,35 @@ def test_wrong_files_are_errors(tmp_path: Path, dataset: Dataset) -> None:
     np.savez(path, version=np.array("0-old"), tasks=np.array(["a"]), rows=table.rows,
              offsets=table.offsets, groups=table.groups, seconds=table.seconds)  # fmt: skip
     with pytest.raises(CostModelError, match="version 0-old"):
+        Dataset.load(path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seconds": np.ones(2)},
+        {"seconds": -np.ones(7)},
+        {"offsets": np.arange(3)},
+        {"offsets": np.zeros(8, np.int64)},
+        {"trials": np.zeros(1, np.int64)},
+        {"trials": np.full(7, 0.5)},
+        {"groups": np.full(7, -1)},
+        {"groups": np.full(7, 9)},
+        {"rows": np.zeros((3, 3), np.float32)},
+        {"tasks": np.array(["a", "a", "b"])},
+    ],
+    ids=str,
+)
+def test_arrays_that_do_not_fit_together_are_errors(
+    changed: dict[str, Any], tmp_path: Path, dataset: Dataset
+) -> None:
+    path = tmp_path / "data.npz"
+    dataset.save(path)
+    with np.load(path) as file:
+        content = {name: file[name] for name in file.files}
+    assert len(content["seconds"]) == 7 and len(content["tasks"]) == 3
+    np.savez(path, **{**content, **changed})
+    with pytest.raises(CostModelError, match="not a dataset"):
         Dataset.load(path)
 
 

@@ -234,6 +234,23 @@ def test_what_onnxruntime_does_not_take_goes_to_the_reference(payload: bytes) ->
     assert fastest_engine(payload).name == REFERENCE
 
 
+@pytest.mark.parametrize("reduction", ["add", "mul", "max"])
+def test_types_that_onnxruntime_refuses_in_a_run_go_to_the_reference(reduction: str) -> None:
+    pytest.importorskip("onnxruntime")
+    node = helper.make_node("ScatterND", ["x", "at", "updates"], ["y"], reduction=reduction)
+    types = (TensorProto.FLOAT16, TensorProto.INT64, TensorProto.FLOAT16)
+    shapes = ([3, 4], [2, 1], [2, 4])
+    inputs = dict(zip(node.input, zip(types, shapes, strict=True), strict=True))
+    payload = _typed_payload(node, inputs)
+    feeds = [X.astype(np.float16), np.array([[2], [2]]), np.full((2, 4), 3, np.float16)]
+    (expected,) = HostEvaluator("ScatterND", payload).run(feeds)
+    evaluator = HostEvaluator("ScatterND", payload, fastest_engine)
+    for _ in range(2):
+        (found,) = evaluator.run(feeds)
+        np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.float16
+
+
 def test_modules_run_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> None:
         raise ImportError("no module named onnxruntime")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,6 +137,22 @@ def test_a_faulty_model_is_named_once_and_the_draft_ranks(model, what: str) -> N
     assert warning.startswith(what) and f"cost model {model.__name__}" in warning
     assert "the draft model ranked without it in" in warning
     assert len(said) == 1 and said[0].startswith(f"warning: {what}")
+
+
+@pytest.mark.parametrize("head_start", ["many", float("nan"), -1.0, float("inf")])
+def test_a_head_start_that_is_no_number_counts_as_none(head_start: Any) -> None:
+    class Ahead(Healthy):
+        @property
+        def head_start(self) -> Any:
+            return head_start
+
+    result, said = tune(Ahead())
+    (warning,) = result.warnings
+    assert "head_start" in warning and "cost model Ahead" in warning
+    assert warning.endswith("it counts as no candidates") and said == [f"warning: {warning}"]
+    healthy = tune(Healthy())[0]
+    keys = [[r.candidate_key for r in each.records] for each in (result, healthy)]
+    assert keys[0] == keys[1]
 
 
 @pytest.mark.parametrize("model", [Nan, Raises, RaisesInFit])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,29 @@ def test_the_log_and_the_result_have_what_was_timed(tmp_path: Path) -> None:
     times = [runner.time(candidate).median for _, candidate in runner.measured[:count]]
     assert [record.result.median for record in log.read().records] == times
     assert len(result.records) == count
+
+
+@pytest.mark.parametrize("where", ["verify_new_best", "Disturbances.undisturbed"])
+def test_ctrl_c_after_a_batch_was_timed_keeps_it(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, log = FakeRunner(), RecordLog(tmp_path / "log.jsonl")
+    place = f"autosched.tuning.loop.{where}"
+    usual = pkgutil.resolve_name(f"autosched.tuning.loop:{where}")
+
+    def interrupted(*arguments: Any) -> list[MeasureResult]:
+        if len(runner.batches) == 3:
+            raise KeyboardInterrupt
+        found: list[MeasureResult] = usual(*arguments)
+        return found
+
+    monkeypatch.setattr(place, interrupted)
+    options = TuneOptions(trials=96, leaders=0)
+    result = run_job(TuneJob([Task(matmul_dag(), SMALL)], runner=runner, options=options, log=log))
+    count = sum(count for _, count in runner.batches)
+    assert len(runner.batches) == 3 and result.interrupted
+    assert result.trials == result.tasks[0].trials == len(result.records) == count
+    assert len(log.read().records) == count
 
 
 def test_a_runner_gives_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
