@@ -250,18 +250,18 @@ def _tile_table(sketch: Sketch, members: Sequence[int], rng: np.random.Generator
     for n in members:
         decision = sketch.decisions[n]
         choices = np.array(decision.choices, dtype=np.int64)
-        count = len(table)
-        table = np.column_stack((np.repeat(table, len(choices), axis=0), np.tile(choices, count)))
-        copies = {k: np.repeat(v, len(choices)) for k, v in copies.items()}
-        if decision.id in sketch.unrolled_reductions:
-            continue
+        # Of each combination with each choice the numbers first: most of them fall out.
+        kept = np.arange(len(table) * len(choices))
         stage = decision.stage
-        copies[stage] = copies.get(stage, np.ones(len(table), np.int64)) * table[:, -1]
-        keep = copies[stage] <= sketch.target.registers
-        kept = np.flatnonzero(keep)
-        # More than in the end, for few of those with all decisions fit the machine.
-        kept = kept[_some(len(kept), 16 * _MAX_TILES, rng)]
-        table, copies = table[kept], {k: v[kept] for k, v in copies.items()}
+        if decision.id not in sketch.unrolled_reductions:
+            every = copies.get(stage, np.ones(len(table), np.int64))[:, None] * choices
+            kept = np.flatnonzero(every <= sketch.target.registers)
+            # More than in the end, for few of those with all decisions fit the machine.
+            kept = kept[_some(len(kept), 16 * _MAX_TILES, rng)]
+            copies[stage] = every
+        rows, chosen = np.divmod(kept, len(choices))
+        table = np.column_stack((table[rows], choices[chosen]))
+        copies = {k: v.reshape(-1)[kept] if v.ndim > 1 else v[rows] for k, v in copies.items()}
     return table
 
 

@@ -126,7 +126,7 @@ def wrong(dag: ComputeDAG, rows: int, folder: Path, target: Target = H200) -> It
     expected = interpret(dag, inputs)
     chosen = prepared_sources(dag, rows, target)
     assert chosen
-    programs = compile_checked([source for source, _ in chosen], folder)
+    programs = compile_checked([source for source, _ in chosen], folder, "-O1")
     for program, (_, layouts) in zip(programs, chosen, strict=True):
         given = inputs | {name: layout.apply(inputs[name]) for name, layout in layouts.items()}
         results = [program.run(given), program.run(given, reverse=True)]

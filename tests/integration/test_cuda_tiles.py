@@ -19,7 +19,7 @@ from codegen.cuda.build import emit
 from codegen.cuda.compile import compiled
 from codegen.cuda.kernel import CudaSource
 from codegen.cuda.nvrtc import missing_compiler
-from codegen.gpu.emulation.checked import compile_checked
+from codegen.gpu.emulation.checked import CheckedProgram, compile_checked
 from codegen.gpu.emulation.library import EmulationError, compiler
 from sketch.errors import TargetError
 from sketch.lower import lower
@@ -140,11 +140,31 @@ def test_faults_are_noticed_in_ptx(fault: str) -> None:
     assert is_noticed_in_ptx(mutant, arrays, expected)
 
 
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, CheckedProgram]:
+    """The program as it is, "", and with each fault; the compiler starts once for all."""
+    source, _, _ = program(4)
+    changed = {fault: mutated(source, change) for fault, change in SEEN_BY_BOTH.items()}
+    sources = {"": source, **changed}
+    programs = compile_checked([*sources.values()], tmp_path_factory.mktemp("emulated"), "-O1")
+    return dict(zip(sources, programs, strict=True))
+
+
 @needs_compiler
 @pytest.mark.parametrize("fault", SEEN_BY_BOTH)
-def test_faults_are_noticed_in_emulation(fault: str, tmp_path: Path) -> None:
-    source, arrays, expected = program(4)
-    assert is_noticed(mutated(source, SEEN_BY_BOTH[fault]), arrays, expected, tmp_path)
+def test_faults_are_noticed_in_emulation(
+    fault: str, emulated: Mapping[str, CheckedProgram]
+) -> None:
+    _, arrays, expected = program(4)
+    assert is_noticed(emulated[fault], arrays, expected)
+
+
+@needs_compiler
+def test_nothing_is_noticed_in_emulation_without_a_fault(
+    emulated: Mapping[str, CheckedProgram],
+) -> None:
+    _, arrays, expected = program(4)
+    assert not is_noticed(emulated[""], arrays, expected)
 
 
 def is_noticed_in_ptx(mutant: CudaSource, arrays: Arrays, expected: np.ndarray) -> bool:
@@ -157,17 +177,16 @@ def is_noticed_in_ptx(mutant: CudaSource, arrays: Arrays, expected: np.ndarray) 
     return not np.array_equal(found, expected)
 
 
-def is_noticed(mutant: CudaSource, arrays: Arrays, expected: np.ndarray, folder: Path) -> bool:
+def is_noticed(mutant: CheckedProgram, arrays: Arrays, expected: np.ndarray) -> bool:
     """Whether the emulation of a program reports a fault, or gives another result."""
-    (compiled_here,) = compile_checked([mutant], folder)
-    noticed = False
     for reverse in (False, True):
         try:
-            (found,) = compiled_here.run(arrays, reverse=reverse).values()
-            noticed |= not np.array_equal(found, expected)
+            (found,) = mutant.run(arrays, reverse=reverse).values()
         except EmulationError:
-            noticed = True
-    return noticed
+            return True
+        if not np.array_equal(found, expected):
+            return True
+    return False
 
 
 @needs_compiler
@@ -177,7 +196,8 @@ def is_noticed(mutant: CudaSource, arrays: Arrays, expected: np.ndarray, folder:
 def test_faults_in_rounding_are_noticed(fault: str, tmp_path: Path) -> None:
     source, arrays, expected = program(3, SINGLES)
     mutant = mutated(source, SEEN_WHERE_ROUNDED[fault])
-    assert is_noticed(mutant, arrays, expected, tmp_path)
+    (emulated_here,) = compile_checked([mutant], tmp_path)
+    assert is_noticed(emulated_here, arrays, expected)
     assert is_noticed_in_ptx(mutant, arrays, expected)
 
 

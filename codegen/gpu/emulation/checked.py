@@ -31,7 +31,7 @@ from sketch.lang.dtypes import size_of
 _ALIGNMENT: Final = 64  # of buffers in the file that a program works on
 _DYNAMIC_ALIGNMENT: Final = 1024  # of what a launch gives a block
 _SECONDS: Final = 60.0
-_FLAGS: Final = ("-O1",)
+_LEVEL: Final = "-O1"
 _TYPE: Final = r"((?:unsigned |signed |long )?\w+)"
 _DECLARED: Final = re.compile(
     rf"^(\s*)(__shared__ )?(?:__align__\((\d+)\) )?{_TYPE} (\w+)\[(\d+)\];", re.MULTILINE
@@ -109,14 +109,22 @@ class CheckedProgram:
             raise EmulationError(f"{self.source.name}: {done.stderr.strip()}")
 
 
-def compile_checked(sources: Sequence[CudaSource], folder: Path) -> list[CheckedProgram]:
+def compile_checked(
+    sources: Sequence[CudaSource], folder: Path, level: str = "-O0"
+) -> list[CheckedProgram]:
     """Build all programs as one executable in ``folder``.
+
+    Args:
+        sources: the programs.
+        folder: where the executable is written.
+        level: of the compiler's optimisation; none is the fastest for programs that run a few
+            times and do little.
 
     Raises:
         CodegenError: there is no compiler, or it refuses a program.
     """
     executable = folder / "checked"
-    build_unit(_unit(sources), executable, _FLAGS)
+    build_unit(_unit(sources), executable, (level,))
     return [CheckedProgram(source, executable, number) for number, source in enumerate(sources)]
 
 
@@ -129,8 +137,8 @@ def checked_launches(source: CudaSource, cache: FileCache) -> list[CheckedProgra
     alone = [_alone(source, launch) for launch in source.launches]
     text = _unit(alone, kept=True)
     headers = "".join(path.read_text() for path in sorted(FOLDER.glob("*.h")))
-    known = hashlib.sha256("\0".join((text, headers, *_FLAGS)).encode()).hexdigest()
-    executable = cache.file(f"{known}.checked", lambda path: build_unit(text, path, _FLAGS))
+    known = hashlib.sha256("\0".join((text, headers, _LEVEL)).encode()).hexdigest()
+    executable = cache.file(f"{known}.checked", lambda path: build_unit(text, path, (_LEVEL,)))
     return [
         CheckedProgram(each, executable, number, kept=True) for number, each in enumerate(alone)
     ]

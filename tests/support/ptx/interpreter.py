@@ -283,6 +283,9 @@ class _Machine:
             inside = (addresses >= 0) & (addresses < stride)
             return [(region, everyone, np.where(inside, owner * stride + addresses, -1))]
         numbers = np.clip((addresses - _GLOBAL + _APART // 2) // _APART, 0, len(self._regions) - 1)
+        if len(numbers) and (numbers == numbers[0]).all():
+            region = self._regions[int(numbers[0])]
+            return [(region, everyone, addresses - region.start)]
         found = []
         for number in np.unique(numbers):
             chosen = np.flatnonzero(numbers == number)
@@ -322,7 +325,7 @@ class _Machine:
         values = np.zeros((len(lanes), width), np.uint8)
         _, addresses = self._space(_in_space(instruction, "global"), source, lanes)
         reading = np.arange(len(lanes)) if kept is None else np.flatnonzero(kept > 0)
-        if kept is not None and not np.isin(kept, (0, width)).all():
+        if kept is not None and not ((kept == 0) | (kept == width)).all():
             raise PtxError("an asynchronous copy of a part is not modelled")
         values[reading] = self._access("global", addresses[reading], width, lanes[reading])
         _, offsets = self._space(_in_space(instruction, "shared"), target, lanes)

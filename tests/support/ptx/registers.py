@@ -32,6 +32,7 @@ class Registers:
         self._special = special
         self._symbols = symbols
         self._registers: dict[str, Bits] = {}
+        self._constants: dict[tuple[str, str], Bits] = {}  # read-only
         # When each lane has changed a register, and when it has ordered what it changed.
         self._changed: dict[str, NDArray[np.int64]] = {}
         self._ordered = np.full(count, -1, np.int64)
@@ -65,7 +66,11 @@ class Registers:
             return self._registers[name]
         if name in self._symbols:
             return np.full(self._count, self._symbols[name], np.uint64)
-        return np.broadcast_to(constant(name, kind), (self._count,))
+        known = self._constants.get((name, kind))
+        if known is None:
+            known = np.broadcast_to(constant(name, kind), (self._count,))
+            self._constants[name, kind] = known
+        return known
 
     def _declared(self, name: str) -> str | None:
         found = self._declarations.get(name)
@@ -101,7 +106,9 @@ class Registers:
         kind = self._declared(name)
         if kind is None:
             raise PtxError(f"register {name} is not declared")
-        bits = resized(np.broadcast_to(bits, (self._count,)), kind)
+        if bits.shape != (self._count,):
+            bits = np.broadcast_to(bits, (self._count,))
+        bits = resized(bits, kind)
         if not mask.all():
             bits = np.where(mask, bits, self.value(name, kind))
         self._registers[name] = bits

@@ -20,6 +20,7 @@ _KINDS: Final = {
     "u64": np.uint64, "s64": np.int64, "b64": np.uint64, "f64": np.float64,
     "pred": np.bool_,
 }  # fmt: skip
+_TYPES: Final = {name: np.dtype(kind) for name, kind in _KINDS.items()}
 _UNSIGNED: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 # What a register holds before it is written: NaN, -1.
 POISON: Final = -1
@@ -27,7 +28,7 @@ POISON: Final = -1
 
 def type_of(name: str) -> np.dtype[Any]:
     """NumPy's type of a PTX type such as ``s32``; raises KeyError on others."""
-    return np.dtype(_KINDS[name])
+    return _TYPES[name]
 
 
 def is_type(name: str) -> bool:
