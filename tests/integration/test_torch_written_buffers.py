@@ -11,7 +11,7 @@ from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.tensors import version_of
 from tests.support.lazily import lazily
 
-torch = lazily("torch")
+torch = lazily("torch", "onnxscript")
 torch_backend = lazily("autosched.torch_frontend.backend")
 CALLS = 8
 
