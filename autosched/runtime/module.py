@@ -127,15 +127,16 @@ class Module:
                 strides (dense arrays are read in place); shape and dtype must be the model's.
                 An input without axes may be a NumPy scalar of its dtype, or a number.
                 NaN and infinity are legal values.
-            out: arrays by output name that take outputs, of the model's shapes and dtypes.  Dense
-                ones that share no memory with other arrays of the call are written in place;
+            out: arrays by output name that take outputs, of the model's shapes and dtypes; no two
+                share memory.  Dense ones that share none with an input are written in place;
                 others, and all of a GPU's, are copied into.  After an error they hold anything.
 
         Returns:
             Arrays by output name: those of ``out``, and new ones for the other outputs.
 
         Raises:
-            InputError: a name is missing or unknown, or a shape or dtype differs.
+            InputError: a name is missing or unknown, a shape or dtype differs, or arrays of
+                ``out`` share memory.
             HostError: an operator that runs on the host failed on these values.
             OutOfMemoryError: an output does not fit the memory of this machine.
         """

@@ -9,6 +9,7 @@ from sys import getrefcount
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
 from autosched.runtime.errors import InputError
@@ -93,8 +94,8 @@ class Outputs:
 
         Args:
             inputs: dense arrays, in order.
-            given: arrays that outputs are wanted in, by name.  One that is not dense, or shares
-                memory with another array of the run, is not used: a new array stands for it.
+            given: arrays that outputs are wanted in, by name, apart from each other.  One that is
+                not dense, or shares memory with an input, is not used: a new array stands for it.
 
         Raises:
             OutOfMemoryError: an output does not fit the memory of this machine.
@@ -109,9 +110,6 @@ class Outputs:
                 at = address_of(wanted)
                 end, alone = at + output.size_bytes, True
                 for start, array in zip(sources, inputs, strict=True):
-                    alone = alone and (end <= start or start + array.nbytes <= at)
-                for other, array in arrays.items():
-                    start = targets[other]
                     alone = alone and (end <= start or start + array.nbytes <= at)
                 if alone:
                     arrays[number], targets[number] = wanted, at
@@ -144,12 +142,13 @@ def check_outputs(
     """The arrays that a caller wants outputs in, by name.
 
     Raises:
-        InputError: they are in no dict, no output has that name, or one is no array that can be
-            written, of its shape and dtype.
+        InputError: they are in no dict, no output has that name, one is no array that can be
+            written, of its shape and dtype, or two share memory.
     """
     if given is None:
         return {}
     if type(given) is dict and _are_as_expected(specs, given):
+        _check_apart(given)
         return given
     if not isinstance(given, Mapping):
         raise InputError(f"out must be a dict from name to array, got {type(given).__name__}")
@@ -165,7 +164,31 @@ def check_outputs(
             raise InputError(f"{found}, expected {spec.dtype}{list(spec.shape)}", where)
         if not array.flags.writeable:
             raise InputError("the array cannot be written", where)
+    _check_apart(given)
     return dict(given)
+
+
+def _check_apart(given: Mapping[str, NDArray[Any]]) -> None:
+    """Raise InputError where one output would be written over another."""
+    if len(given) < 2:
+        return
+    spans = sorted((*_span(array), name) for name, array in given.items())
+    for n, (_, stop, name) in enumerate(spans):
+        for start, _, other in spans[n + 1 :]:
+            if start >= stop:
+                break
+            if np.shares_memory(given[name], given[other]):
+                raise InputError(
+                    f"it shares memory with out {other!r}", f"out {name!r}", "give each its own"
+                )
+
+
+def _span(array: NDArray[Any]) -> tuple[int, int]:
+    """Addresses of the first byte, and of the one after the last."""
+    if array.flags.carray:
+        start = address_of(array)
+        return start, start + array.nbytes
+    return byte_bounds(array)
 
 
 def _are_as_expected(specs: Sequence[TensorSpec], given: dict[str, Any]) -> bool:
