@@ -27,13 +27,18 @@ class Pad(OpRun):
         amounts = next(given for given in (pads, paddings) if given is not None)
         fill = next((given for given in (constant_value, value) if given is not None), 0)
         before, after = _by_axis([int(n) for n in amounts], axes, data.ndim)
-        kept = tuple(
-            slice(max(-first, 0), extent - max(-last, 0))
-            for first, last, extent in zip(before, after, data.shape, strict=True)
-        )
+        kept = tuple(map(_kept, before, after, data.shape))
         widths = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
         options = {"constant_values": fill} if mode == "constant" else {}
         return (np.pad(data[kept], widths, mode=mode, **options).astype(data.dtype),)  # type: ignore[call-overload]
+
+
+def _kept(before: int, after: int, extent: int) -> slice:
+    """The elements of an axis that negative pads leave."""
+    start, stop = max(-before, 0), extent - max(-after, 0)
+    if start > stop:
+        raise ValueError(f"pads {before} and {after} remove more than the {extent} elements")
+    return slice(start, stop)
 
 
 def _by_axis(amounts: Sequence[int], axes: Any, rank: int) -> tuple[list[int], list[int]]:

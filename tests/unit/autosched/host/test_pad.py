@@ -58,6 +58,16 @@ def test_pads_of_old_versions_are_attributes(name: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("pads", [[0, 0, 0, -6], [0, -6, 0, 0], [0, -3, 0, -3]])
+def test_more_than_there_is_cannot_be_removed(pads: list[int]) -> None:
+    with pytest.raises(ValueError, match="remove more than the 5 elements"):
+        padded({"x": X, "pads": np.array(pads)})
+
+
+def test_all_elements_can_be_removed() -> None:
+    assert padded({"x": X, "pads": np.array([0, -3, 0, -2])}).shape == (4, 0)
+
+
 def test_a_wrong_number_of_pads_is_an_error() -> None:
     with pytest.raises(ValueError, match="3 pads for 2 axes"):
         padded({"x": X, "pads": np.array([1, 1, 1])})
