@@ -76,9 +76,21 @@ def tasks_of(data: Any, failed: bool = False) -> tuple[TaskTrials, ...]:
     return tried if failed else found
 
 
+def first_measurements(records: Sequence[Record]) -> list[Record]:
+    """The trials of records of one machine, without those that timed a known candidate again.
+
+    On a machine that slows down, a task's best is timed in the middle of the search.
+    """
+    first: dict[str, Record] = {}
+    for record in records:
+        if record.phase == "trial":
+            first.setdefault(record.candidate_key, record)
+    return list(first.values())
+
+
 def trials_of(records: Sequence[Record]) -> tuple[TaskTrials, ...]:
     """The tasks of records of one machine that have a trial, in the order of their first ones."""
-    tried = [record for record in records if record.phase == "trial"]
+    tried = first_measurements(records)
     groups: dict[str, list[int]] = {}
     for number, record in enumerate(tried):
         groups.setdefault(record.task, []).append(number)

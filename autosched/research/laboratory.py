@@ -19,6 +19,7 @@ from autosched.measure.simulated import SimulatedRunner
 from autosched.records.corpus import Corpus
 from autosched.records.log import RecordLog
 from autosched.records.record import Record
+from autosched.records.trials import first_measurements
 from autosched.research.policies import POLICY_NAMES, Change, named_policy
 from autosched.research.result import StudyResult, StudyRun, StudySetting
 from autosched.search.choice import uses_model
@@ -211,7 +212,7 @@ def _run_of(
     setting: StudySetting, seed: int, result: TuneResult, tasks: Sequence[TaskSpec]
 ) -> StudyRun:
     places = {task.key: n for n, task in enumerate(tasks)}
-    trials = [record for record in result.records if record.phase == "trial"]
+    trials = first_measurements(result.records)
     times = [r.result.median if isinstance(r.result, Timing) else np.inf for r in trials]
     order = np.array([places[record.task] for record in trials], dtype=np.int64)
     return StudyRun(setting, seed, order, np.array(times), result.warnings)

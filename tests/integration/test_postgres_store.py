@@ -19,6 +19,7 @@ from autosched.records.record import NewerSchemaError, Record
 from autosched.records.sql.unsaved import UNSAVED
 from autosched.records.store import open_store
 from autosched.records.title import Title
+from autosched.records.trials import first_measurements
 from sketch.target.target import Target
 from tests.support.postgres import PASSWORD, Server, running_server
 
@@ -161,7 +162,7 @@ def test_a_network_is_tuned_resumed_and_compiled(url, capsys, recwarn):
     for trials in ("6", "9"):
         assert main([*line, trials]) == 0
     store = open_store(url)
-    assert len([r for r in store.read().records if r.phase == "trial"]) == 9
+    assert len(first_measurements(store.read().records)) == 9
     for command in (
         ["compile", "mlp", "--log", url, "--threads", "1", "-o", "mlp"],
         ["records", "stats", url],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
 from autosched.page.words import bars_height, milliseconds, percent
-from autosched.records.trials import TaskTrials
+from autosched.records.trials import TaskTrials, first_measurements
 from autosched.report.page.subject import ReportRun, ReportSubject, no_trials
 
 Curve = NDArray[np.float64]
@@ -45,7 +45,7 @@ def total_curve(run: ReportRun) -> Curve:
 
 def _seconds(run: ReportRun) -> Curve:
     """[trials] when each was measured, without the pauses between sessions."""
-    moments = np.array([record.time for record in run.records if record.phase == "trial"])
+    moments = np.array([record.time for record in first_measurements(run.records)])
     steps = np.diff(moments, prepend=moments[:1])
     count = len(total_curve(run))
     return np.cumsum(np.where((steps > 0) & (steps < _PAUSE_S), steps, 0.0))[:count]

@@ -14,6 +14,7 @@ from autosched.records.log import RecordLog
 from autosched.records.reading import parse_lines
 from autosched.records.record import Record
 from autosched.records.shared import lines_of
+from autosched.records.trials import first_measurements, trials_of
 from sketch.target.target import Target
 
 ONE = Record(
@@ -84,3 +85,10 @@ def test_a_line_is_told_apart_from_its_end() -> None:
     session, sketch, trial = lines_of([ONE], {})
     found = parse_lines(b"\n".join([session, sketch, trial, b'{"v": "torn', b""]), "log")
     assert "Unterminated string" in found.warnings[0]
+
+
+def test_the_first_measurements_are_the_trials() -> None:
+    again = replace(ONE, result=Timing((9.0,)), time=5.0)
+    records = (ONE, OTHER, again, replace(ONE, decisions={"a": 3}), replace(ONE, phase="final"))
+    assert first_measurements(records) == [ONE, OTHER, records[3]]
+    assert [len(task.records) for task in trials_of(records)] == [2, 1]
