@@ -79,13 +79,12 @@ def tasks_of(data: Any, failed: bool = False) -> tuple[TaskTrials, ...]:
 def first_measurements(records: Sequence[Record]) -> list[Record]:
     """The trials of records of one machine, without those that timed a known candidate again.
 
-    On a machine that slows down, a task's best is timed in the middle of the search.
+    On a machine that slows down, a task's best is timed in the middle of the search; such records
+    have no number.  Those of older releases, which numbered nothing, all count.
     """
-    first: dict[str, Record] = {}
-    for record in records:
-        if record.phase == "trial":
-            first.setdefault(record.candidate_key, record)
-    return list(first.values())
+    tried = [record for record in records if record.phase == "trial"]
+    numbered = {record.candidate_key for record in tried if record.trial is not None}
+    return [r for r in tried if r.trial is not None or r.candidate_key not in numbered]
 
 
 def trials_of(records: Sequence[Record]) -> tuple[TaskTrials, ...]:

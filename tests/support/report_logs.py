@@ -30,7 +30,7 @@ def trial(task: str, number: int, seconds: float, i: int = 1, j: int = 1) -> Rec
 CRASH = Failure("run", "SIGSEGV", f"crash {MARKUP}")
 LOG = (
     trial("a" * 16, 1, 4e-4, 1, 1),
-    replace(trial("b" * 16, 2, 1.0, 2, 1), result=CRASH),
+    replace(trial("b" * 16, 2, 1.0), result=CRASH),
     trial("b" * 16, 3, 8e-4),
     trial("a" * 16, 4, 2e-4, 2, 1),
     trial("a" * 16, 5, 3e-4, 2, 2),

@@ -87,8 +87,10 @@ def test_a_line_is_told_apart_from_its_end() -> None:
     assert "Unterminated string" in found.warnings[0]
 
 
-def test_the_first_measurements_are_the_trials() -> None:
+def test_what_is_timed_again_is_no_trial() -> None:
+    numbered = [replace(r, trial=n) for n, r in enumerate((ONE, OTHER, replace(ONE, seed=1)), 1)]
     again = replace(ONE, result=Timing((9.0,)), time=5.0)
-    records = (ONE, OTHER, again, replace(ONE, decisions={"a": 3}), replace(ONE, phase="final"))
-    assert first_measurements(records) == [ONE, OTHER, records[3]]
-    assert [len(task.records) for task in trials_of(records)] == [2, 1]
+    records = (*numbered, again, replace(ONE, decisions={"a": 3}), replace(ONE, phase="final"))
+    assert first_measurements(records) == [*numbered, records[4]]
+    assert [len(task.records) for task in trials_of(records)] == [3, 1]
+    assert first_measurements((ONE, again)) == [ONE, again]
