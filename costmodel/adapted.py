@@ -76,6 +76,11 @@ class AdaptedModel:
         """How many measured candidates of a task the prior is worth."""
         return _WORTH * self._share
 
+    @property
+    def process_share(self) -> float:
+        """See ``GbdtOptions``."""
+        return self._own.process_share
+
     def predict(self, features: Features) -> NDArray[np.float64]:
         """[P]: relative times, lower is better."""
         own = self._own.predict(features)

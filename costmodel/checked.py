@@ -39,13 +39,31 @@ def checked_head_start(model: CostModel) -> float:
     Raises:
         ModelFaultError: its ``head_start`` raised, or is no finite number from 0 on.
     """
-    try:
-        found = float(getattr(model, "head_start", 0.0))
-    except Exception as error:  # the boundary
-        raise _raised(model, "head_start", error) from error
+    found = _number(model, "head_start")
     if not 0.0 <= found < math.inf:
         raise _fault(model, f"head_start is {found}", "give a number of candidates, 0 or more")
     return found
+
+
+def checked_process_share(model: CostModel) -> float:
+    """What share of the ranking a model leaves to the process of a task, from 0 to 1; 0 where it
+    does not say.
+
+    Raises:
+        ModelFaultError: its ``process_share`` raised, or is no number from 0 to 1.
+    """
+    found = _number(model, "process_share")
+    if not 0.0 <= found <= 1.0:
+        raise _fault(model, f"process_share is {found}", "give a number from 0 to 1")
+    return found
+
+
+def _number(model: CostModel, name: str) -> float:
+    """An attribute that a model may have; 0 where it has none."""
+    try:
+        return float(getattr(model, name, 0.0))
+    except Exception as error:  # the boundary
+        raise _raised(model, name, error) from error
 
 
 def check_extra(model: CostModel, names: tuple[str, ...]) -> None:

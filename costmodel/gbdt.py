@@ -121,6 +121,11 @@ class GradientBoostedModel:
         return self._booster is not None
 
     @property
+    def process_share(self) -> float:
+        """See ``GbdtOptions``."""
+        return self.options.process_share
+
+    @property
     def extra_features(self) -> tuple[str, ...]:
         """Names of the extra features that it was trained with."""
         return self._extra

@@ -39,6 +39,8 @@ class GbdtOptions:
         least_programs: fewer successes leave the model as it is.
         threads: of training; predictions use one.
         seed: of LightGBM; nothing is sampled, so it only breaks ties.
+        process_share: part of a search's ranking that a Gaussian process over the decisions of each
+            task has (``costmodel.decision_process``), from 0 to 1.
         on_draft: whether the trees correct the draft model's time of a statement; else they predict
             the time itself.
     """
@@ -61,6 +63,7 @@ class GbdtOptions:
     least_programs: int = 8
     threads: int = 1
     seed: int = 7
+    process_share: float = 0.5
     on_draft: bool = True
 
     def __post_init__(self) -> None:
@@ -76,6 +79,12 @@ class GbdtOptions:
                 kind = "an integer" if kinds == (int,) else "a number"
                 hint = f"give {kind}, at least {least} and below 2**31"
                 raise CostModelError(f"option {item.name} is {value!r}", "GbdtOptions", hint)
+
+        if self.process_share > 1:
+            raise CostModelError(
+                f"option process_share is {self.process_share!r}", "GbdtOptions",
+                "give a number from 0 to 1",
+            )  # fmt: skip
 
     def scratch_trees(self, programs: int) -> int:
         """Trees of a model that is trained from scratch on ``programs``."""

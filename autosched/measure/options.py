@@ -31,6 +31,8 @@ class MeasureOptions:
         tolerance: largest relative error, ``max|y - ref| / max|ref|``, of a right result.
         samples: most timed samples of a candidate in one burst; noise between bursts is larger
             than what more of them would average out.
+        bursts: of a candidate that may be the fastest of its batch, at different moments, as long
+            as that is not decided (``measure.burst_noise``); others have one.
         few_samples: enough where the middle one is within ``agreed`` of the fastest, or where the
             candidate is slower than ``drop_late`` times the best: its rank is known.
         agreed, drop_late: see ``few_samples``.
@@ -60,8 +62,9 @@ class MeasureOptions:
     cache_state: CacheState | None = None
     check: CheckPolicy = "best"
     tolerance: float = 1e-4
-    samples: int = 10
-    few_samples: int = 5
+    samples: int = 5
+    bursts: int = 3
+    few_samples: int = 3
     agreed: float = 0.02
     drop_late: float = 1.15
     min_sample_s: float = 200e-6
@@ -87,7 +90,7 @@ class MeasureOptions:
         if self.inputs is not None:
             check_choice("places of inputs", self.inputs, INPUT_PLACES)
         check_choice("denormals", self.denormals, DENORMALS)
-        for name in ("samples", "few_samples", "recycle_after"):
+        for name in ("samples", "bursts", "few_samples", "recycle_after"):
             check_number(name, getattr(self, name), 1, math.inf)
         if self.builders is not None:
             check_number("builders", self.builders, 1, math.inf)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from autosched.measure.batch_runner import BatchRunner, not_waiting
 from autosched.measure.build_pool import BuildPool, Built, SketchCache, TimedBuild
+from autosched.measure.burst_noise import BurstNoise, joined
 from autosched.measure.errors import BatchInterrupted, MeasureError
 from autosched.measure.function_reference import reference_of
 from autosched.measure.options import MeasureOptions
@@ -60,6 +61,8 @@ class LocalRunner(BatchRunner):
         self._pool = BuildPool(self._zygote, reference, count, self.options)
         self._sketches = SketchCache()
         self._timer = Timer(self._zygote, target, self.options, self._sketches)
+        self._noise = BurstNoise()
+        self._bursts = 1 if target.card.emulated else self.options.bursts
         self._tasks: dict[str, TaskState] = {}
         self._building: dict[int, list[Future[TimedBuild]]] = {}
         self._work: list[Future[bytes | None]] = []
@@ -120,6 +123,7 @@ class LocalRunner(BatchRunner):
             self._timer.prepare(state, ticket.candidates)
         built = self._take(ticket)
         state.best_s = state.best_s if best_s is None else best_s
+        known_s = state.best_s
         results: list[MeasureResult] = []
         try:
             with noted_signals() as signals:
@@ -129,8 +133,16 @@ class LocalRunner(BatchRunner):
                     if isinstance(result, Timing):
                         result = replace(result, build_s=timed.seconds)
                     results.append(result)
+                for _ in range(1, self._bursts):
+                    for number in self._noise.undecided(results, known_s):
+                        signals.check()
+                        candidate, kernel = ticket.candidates[number], built[number].built
+                        results[number] = self._again(state, candidate, kernel, results[number])
         except KeyboardInterrupt as error:
             raise BatchInterrupted(results) from error
+        for candidate, timed, result in zip(ticket.candidates, built, results, strict=True):
+            if isinstance(result, Timing) and isinstance(timed.built, bytes):
+                state.fastest.note(candidate, timed.built, result.median)
         return results
 
     def _measured(self, state: TaskState, candidate: Candidate, kernel: Built) -> MeasureResult:
@@ -139,8 +151,17 @@ class LocalRunner(BatchRunner):
         result = self._timer.measure(state, candidate, kernel, state.best_s)
         if isinstance(result, Timing):
             state.best_s = min(state.best_s, result.best)
-            state.fastest.note(candidate, kernel, result.median)
         return result
+
+    def _again(
+        self, state: TaskState, candidate: Candidate, kernel: Built, known: MeasureResult
+    ) -> MeasureResult:
+        """What is known of a candidate, and another burst."""
+        result = self._measured(state, candidate, kernel)
+        if not isinstance(result, Timing) or not isinstance(known, Timing):
+            return result
+        self._noise.note(known, result)
+        return joined(known, result)
 
     def remeasure(
         self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autosched.measure.result import Failure, MeasureResult
 from autosched.search.options import LearnerOptions
 from autosched.search.scorer import ModelScorer
+from autosched.search.task_process import TaskProcess
 from autosched.tasks.candidate import Candidate
+from costmodel.checked import checked_head_start, checked_process_share
 from costmodel.dataset import Dataset
 from sketch.population.population import from_rows
 from sketch.population.uncollected import uncollected
@@ -44,7 +46,7 @@ class Learner:
         self._model, self._model_trials = model, model_trials
         self._options = options or LearnerOptions()
         self._columns = ExtraColumns(extra_features, self._do_without)
-        self._once: list[str] = []  # faults of extra features, and of the model's head start
+        self._once: list[str] = []  # faults of extra features, and of what the model says of itself
         self._dataset = Dataset()
         self._successes: dict[str, int] = {}
         self._trials: dict[str, int] = {}  # whose features are in the dataset, by task
@@ -53,6 +55,8 @@ class Learner:
         self._untaught = False  # the last update failed
         self._faulty = False  # in this round
         self._faults: dict[str, tuple[str, int]] = {}  # by what failed: the first text, rounds
+        self._process_share = self._said_by(checked_process_share, "no process ranks")
+        self._processes: dict[str, TaskProcess] = {}  # by task
 
     @property
     def dataset(self) -> Dataset:
@@ -75,8 +79,14 @@ class Learner:
         """Scores rows of a task; follows the model as it learns."""
         return ModelScorer(
             self._model, lambda: self.trust(task_key), self._leave_out, self._columns,
-            self._options.draft,
+            self._options.draft, self._process(task_key), self._process_share,
         )  # fmt: skip
+
+    def _process(self, task_key: str) -> TaskProcess | None:
+        """Of a task; None where the model leaves it no share."""
+        if not self._process_share:
+            return None
+        return self._processes.setdefault(task_key, TaskProcess(self._options.draft))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -130,10 +140,14 @@ class Learner:
         self._told.append((task_key, candidates, results))
         good = sum(not isinstance(result, Failure) for result in results)
         self._successes[task_key] = self._successes.get(task_key, 0) + good
+        if process := self._process(task_key):
+            process.tell(candidates, results)
 
     def scale(self, task_key: str, factor: float) -> None:
         """Multiply all times of a task that were told."""
         self.dataset.scale(task_key, factor)
+        if process := self._process(task_key):
+            process.scale(factor)
 
     @property
     def may_wait(self) -> bool:
@@ -180,13 +194,16 @@ class Learner:
 
     def _head_start(self) -> float:
         """What a model that was trained before the run says that this is worth."""
-        from costmodel.checked import checked_head_start
+        return self._said_by(checked_head_start, "it counts as no candidates")
+
+    def _said_by(self, ask: Callable[[CostModel], float], otherwise: str) -> float:
+        """What the model says of itself; 0 where it says nonsense, which is told once."""
         from costmodel.errors import ModelFaultError
 
         try:
-            return checked_head_start(self._model)
+            return ask(self._model)
         except ModelFaultError as error:
-            if (text := f"{error} | it counts as no candidates") not in self._once:
+            if (text := f"{error} | {otherwise}") not in self._once:
                 self._once.append(text)
             return 0.0
 

@@ -34,6 +34,8 @@ _SAMPLE_RUNS: Final = 6
 _SAMPLE_S: Final = 0.5
 # Of the shortest of bursts, relative to what candidates take.
 _BURST_NOISE: Final = 0.02
+# Candidates from which on it is told how noisy bursts were.
+_LEAST_TO_TELL: Final = 4
 # The variance of a median, over that of a mean of as many.
 _OF_MEDIANS: Final = math.pi / 2
 
@@ -102,9 +104,19 @@ def by_belief(known_s: Sequence[float], results: Sequence[MeasureResult]) -> lis
     numbers = np.array([n for n, _ in timed])
     logs = np.log([seconds for _, seconds in timed])  # [candidates, rounds]
     own = np.median(logs, axis=1)
-    share = _BURST_NOISE**2 / (_BURST_NOISE**2 + _variance(logs))
-    believed = share * own + (1.0 - share) * np.log([known_s[n] for n in numbers])
+    known = np.log([known_s[n] for n in numbers])
+    variance = _variance(logs)
+    of_known = _variance_of_known(own - known, variance)
+    share = of_known / (of_known + variance)
+    believed = share * own + (1.0 - share) * known
     return [*map(int, numbers[np.argsort(believed, kind="stable")]), *failed]
+
+
+def _variance_of_known(differences: NDArray[np.float64], of_rounds: float) -> float:
+    """Of the logarithms of what was known: what rounds differ from it by, less their own."""
+    if len(differences) < _LEAST_TO_TELL:
+        return _BURST_NOISE**2
+    return max(_BURST_NOISE**2, float(np.var(differences, ddof=1)) - of_rounds)
 
 
 def _variance(logs: NDArray[np.float64]) -> float:

@@ -6,7 +6,7 @@ import pytest
 from autosched.measure.options import MeasureOptions
 from autosched.measure.sampling import burst, inner_runs
 
-USUAL = MeasureOptions(samples=10, min_sample_s=200e-6, burst_s=0.5)
+USUAL = MeasureOptions(samples=10, few_samples=5, min_sample_s=200e-6, burst_s=0.5)
 # However well samples agree.
 OPTIONS = replace(USUAL, few_samples=10)
 

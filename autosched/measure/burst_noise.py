@@ -1,0 +1,81 @@
+"""How bursts of one kernel differ, and which candidates of a batch are worth another one.
+
+A burst lasts milliseconds.  On a machine that others use, too, it says what a kernel took at one
+moment: where bursts differ by 12 %, which has been seen on a virtual machine with a tenth of its
+time taken, and the ten fastest of a batch by less, the fastest burst is a lucky one.  Samples of
+the same burst share their moment, so that more of them do not help.  Further bursts, after those of
+all other candidates, do; on a quiet machine hardly any candidate needs one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Final
+
+from autosched.measure.result import MeasureResult, Timing
+
+# Standard deviation of the logarithm of a burst before anything is known, and what it counts for.
+_EXPECTED: Final = 0.03
+_EXPECTED_PAIRS: Final = 8
+# Pairs that are remembered: a machine is as noisy as it was lately.
+_PAIRS: Final = 64
+# Of normal numbers: the standard deviation over the middle absolute value.
+_OF_MIDDLE: Final = 1.4826
+# Standard deviations of a comparison of two bursts by which a candidate must be behind the fastest
+# to be out of question.
+_BEHIND: Final = 2.0
+# Samples of a candidate that was not dropped after its first runs.
+_WHOLE: Final = 3
+
+
+@dataclass(slots=True)
+class BurstNoise:
+    """Of one runner.
+
+    Attributes:
+        pairs: differences of the logarithms of a candidate's first two bursts, the newest last.
+    """
+
+    pairs: deque[float] = field(default_factory=lambda: deque(maxlen=_PAIRS))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the logarithm of a burst."""
+        expected = [_EXPECTED * math.sqrt(2.0) / _OF_MIDDLE] * _EXPECTED_PAIRS
+        return _OF_MIDDLE * median([*map(abs, self.pairs), *expected]) / math.sqrt(2.0)
+
+    def note(self, first: Timing, second: Timing) -> None:
+        """Learn from two bursts of a candidate."""
+        self.pairs.append(math.log(second.median / first.median))
+
+    def undecided(self, results: Sequence[MeasureResult], best_s: float = math.inf) -> list[int]:
+        """Numbers of the candidates that may be the fastest of a batch, in its order.
+
+        Args:
+            results: of the batch so far.
+            best_s: of the task before; a batch in which nothing comes near it has none.
+        """
+        whole = {
+            n: result.median
+            for n, result in enumerate(results)
+            if isinstance(result, Timing) and len(result.seconds) >= _WHOLE
+        }
+        fastest_s = min([best_s, *whole.values()])
+        limit_s = fastest_s * math.exp(_BEHIND * math.sqrt(2.0) * self.deviation)
+        return [n for n, seconds in whole.items() if seconds <= limit_s]
+
+
+def joined(earlier: Timing, later: Timing) -> Timing:
+    """Two timings of a candidate as one; the first sample of the later burst, whose code and data
+    the caches had lost, is left out where there are others.
+    """
+    return replace(
+        earlier,
+        seconds=(*earlier.seconds, *(later.seconds[1:] or later.seconds)),
+        error=later.error if earlier.error is None else earlier.error,
+        variant_errors=earlier.variant_errors or later.variant_errors,
+    )
