@@ -19,8 +19,8 @@ from typing import Final
 from autosched.measure.result import MeasureResult, Timing
 
 # Standard deviation of the logarithm of a burst before anything is known, and what it counts for.
-_EXPECTED: Final = 0.03
-_EXPECTED_PAIRS: Final = 8
+_EXPECTED: Final = 0.05
+_EXPECTED_PAIRS: Final = 4
 # Pairs that are remembered: a machine is as noisy as it was lately.
 _PAIRS: Final = 64
 # Of normal numbers: the standard deviation over the middle absolute value.
@@ -69,13 +69,18 @@ class BurstNoise:
         return [n for n, seconds in whole.items() if seconds <= limit_s]
 
 
-def joined(earlier: Timing, later: Timing) -> Timing:
-    """Two timings of a candidate as one; the first sample of the later burst, whose code and data
-    the caches had lost, is left out where there are others.
+def joined(bursts: Sequence[Timing]) -> Timing:
+    """Bursts of a candidate as one timing, each with as many samples: the later ones of each.
+
+    The first sample of a further burst is left out where there are others: the caches had lost its
+    code and data.
     """
+    first, *further = bursts
+    taken = [first.seconds, *(burst.seconds[1:] or burst.seconds for burst in further)]
+    count = min(map(len, taken))
     return replace(
-        earlier,
-        seconds=(*earlier.seconds, *(later.seconds[1:] or later.seconds)),
-        error=later.error if earlier.error is None else earlier.error,
-        variant_errors=earlier.variant_errors or later.variant_errors,
+        first,
+        seconds=tuple(second for seconds in taken for second in seconds[-count:]),
+        error=next((burst.error for burst in bursts if burst.error is not None), None),
+        variant_errors=next((b.variant_errors for b in bursts if b.variant_errors), ()),
     )

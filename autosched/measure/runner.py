@@ -18,7 +18,7 @@ from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
-from autosched.system.noted_signals import noted_signals
+from autosched.system.noted_signals import NotedSignals, noted_signals
 from autosched.tasks.candidate import Candidate
 from codegen.backend import check_runs
 from codegen.cpu_share import usable_cpus
@@ -133,11 +133,7 @@ class LocalRunner(BatchRunner):
                     if isinstance(result, Timing):
                         result = replace(result, build_s=timed.seconds)
                     results.append(result)
-                for _ in range(1, self._bursts):
-                    for number in self._noise.undecided(results, known_s):
-                        signals.check()
-                        candidate, kernel = ticket.candidates[number], built[number].built
-                        results[number] = self._again(state, candidate, kernel, results[number])
+                self._further_bursts(state, ticket, built, results, known_s, signals)
         except KeyboardInterrupt as error:
             raise BatchInterrupted(results) from error
         for candidate, timed, result in zip(ticket.candidates, built, results, strict=True):
@@ -153,15 +149,36 @@ class LocalRunner(BatchRunner):
             state.best_s = min(state.best_s, result.best)
         return result
 
-    def _again(
-        self, state: TaskState, candidate: Candidate, kernel: Built, known: MeasureResult
-    ) -> MeasureResult:
-        """What is known of a candidate, and another burst."""
-        result = self._measured(state, candidate, kernel)
-        if not isinstance(result, Timing) or not isinstance(known, Timing):
-            return result
-        self._noise.note(known, result)
-        return joined(known, result)
+    def _further_bursts(
+        self,
+        state: TaskState,
+        ticket: Ticket,
+        built: Sequence[TimedBuild],
+        results: list[MeasureResult],
+        known_s: float,
+        signals: NotedSignals,
+    ) -> None:
+        """Time again what may be the fastest of a batch; ``results`` are replaced.
+
+        Args:
+            state: of the task.
+            ticket: of the batch.
+            built: its kernels.
+            results: of one burst each.
+            known_s: best seconds before the batch.
+            signals: an interrupt ends it.
+        """
+        bursts = {n: [result] for n, result in enumerate(results) if isinstance(result, Timing)}
+        for _ in range(1, self._bursts):
+            for number in self._noise.undecided(results, known_s):
+                signals.check()
+                known = bursts[number]
+                result = self._measured(state, ticket.candidates[number], built[number].built)
+                if isinstance(result, Timing):
+                    self._noise.note(known[0], result)
+                    known.append(result)
+                    result = joined(known)
+                results[number] = result
 
     def remeasure(
         self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5

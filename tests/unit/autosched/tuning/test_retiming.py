@@ -145,3 +145,10 @@ def test_slow_candidates_get_the_rounds_that_fit(limit_s: float, rounds: list[in
     machine.run.scale(0.045 / machine.run.best_s)  # four of them, some runs each
     list(machine.compared(limit_s))
     assert machine.runner.rounds == [(4, n) for n in rounds]
+
+
+def test_noisy_bursts_say_less_than_rounds_that_agree() -> None:
+    even = [Timing((s, s, 1.01 * s)) for s in (1.05, 1.0, 1.03, 1.02)]
+    lucky = [0.75, 0.85, 0.95, 1.03]
+    assert by_belief(lucky, even)[0] == 1
+    assert by_belief([0.9 * r.median for r in even], even)[0] == 1
