@@ -46,6 +46,11 @@ def _without_draft(options: TuneOptions) -> TuneOptions:
     )
 
 
+def _without_process(options: TuneOptions) -> TuneOptions:
+    """The trees, or the model that is compared, rank without a process over the decisions."""
+    return _searching(options, gbdt=replace(options.search.gbdt, process_share=0.0))
+
+
 def _without_bandit(options: TuneOptions) -> TuneOptions:
     """All sketches get the same share of the rows and of the trials."""
     bandit = replace(options.search.bandit, sharpness=0.0)
@@ -58,7 +63,8 @@ def _ansor(options: TuneOptions) -> TuneOptions:
     Rows of all sketches alike, evolved for four generations under a model that begins with nothing
     and knows no draft; a twentieth of the batch at random; no part of the budget for neighbours.
     """
-    options = replace(_without_bandit(_without_draft(options)), finish_share=0.0)
+    options = _without_process(_without_bandit(_without_draft(options)))
+    options = replace(options, finish_share=0.0)
     options = _evolving(options, curiosity=0.0, quota=_NO_QUOTA, distance=0, elite_share=0.0)
     return _searching(
         options,
@@ -77,6 +83,7 @@ PARTS: Final[Mapping[str, Change]] = MappingProxyType(
         "draft model": _without_draft,
         "draft samples": partial(_evolving, draft_share=0.0),
         "bandit": _without_bandit,
+        "process": _without_process,
         "curiosity": partial(_evolving, curiosity=0.0),
         "distance": partial(_evolving, distance=0),
         "evolution": partial(_searching, generations=0),

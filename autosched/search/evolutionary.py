@@ -91,15 +91,16 @@ class EvolutionaryPolicy:
     def _undecided(self, count: int, shares: NDArray[np.float64]) -> list[Candidate]:
         """One candidate of each variant that may still win: the best-scored of its samples."""
         measured, bandit = self._measured, self._options.bandit
-        names = undecided_variants(
-            measured.times_of_variants(), measured.trials_of_variants(), bandit
-        )
+        trials = measured.trials_of_variants()
+        names = undecided_variants(measured.times_of_variants(), trials, bandit)
         places: dict[str, list[int]] = {}
         for number, sketch in enumerate(self._space.sketches):
             places.setdefault(sketch.variant, []).append(number)
         searched = [name for name in names if name in places]  # a log may know others
+        untried = sum(not trials[name] for name in searched)
+        most = max(math.ceil(bandit.variant_share * count), min(untried, count // 2))
         batch: list[Candidate] = []
-        for name in searched[: math.ceil(bandit.variant_share * count)]:
+        for name in searched[:most]:
             own = places[name]
             rows = self._space.samples[max(own, key=lambda n: float(shares[n]))]
             # Before anything was measured, the order in which the draft has them is all there is.

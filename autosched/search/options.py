@@ -56,7 +56,7 @@ class EvolutionOptions:
 
     draft_share: float = 0.25
     rows_a_trial: int = 100
-    curiosity: float = 0.5
+    curiosity: float = 0.15
     curious_trials: int = 24
     good: int = 2
     quota: float = 2.0
@@ -110,7 +110,8 @@ class BanditOptions:
         failed: promise of a sketch without a success, relative to the best one's.
         variant_trials: trials that each variant gets at least, unless it is known to be slower.
         variant_doubt: chance that it is not, where it is said to be known.
-        variant_share: part of a batch that goes to such variants at most.
+        variant_share: part of a batch that goes to such variants at most; half of it where so many
+            have never been tried.
         variant_rows: samples of such a variant that are scored: the draft's best ones.
     """
 
@@ -217,7 +218,7 @@ class SearchOptions:
     population: int = 3200
     generations: int = 3
     mutation_probability: float = 0.85
-    epsilon: float = 0.05
+    epsilon: float = 0.02
     batch_trials: int = 32
     measured_share: float = 0.2
     sketch_rows: int = 384

@@ -65,6 +65,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "autosched/search/random_search.py": {"_SPARE": "rows drawn", "_LEAST": "rows drawn"},
     "autosched/search/recall.py": {"_ROOM": "what a record may ask of another machine"},
     "autosched/search/sampling.py": {"_DRAWS": "time of a choice", "_SCARCE": "time of a choice"},
+    "autosched/search/task_process.py": {"_FEWEST": "statistics", "_MOST": "time of a choice"},
     "autosched/search/unmeasured.py": dict.fromkeys(
         ("SURE_BELOW", "SURE_BELOW_ON_GPUS"), "how far the draft model is believed"
     ),
@@ -77,7 +78,16 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "autosched/tuning/resumed.py": dict.fromkeys(("_LEADERS", "_ROUNDS"), "timings"),
     "autosched/tuning/retiming.py": dict.fromkeys(
-        ("_ROUNDS", "_LEAST", "_BURST_NOISE", "_OF_MEDIANS", "_SAMPLE_RUNS", "_SAMPLE_S"), "timings"
+        (
+            "_ROUNDS",
+            "_LEAST",
+            "_LEAST_TO_TELL",
+            "_BURST_NOISE",
+            "_OF_MEDIANS",
+            "_SAMPLE_RUNS",
+            "_SAMPLE_S",
+        ),
+        "timings",
     ),
     "autosched/tuning/scheduler.py": {
         "_STEP": "step of a numeric derivative",
@@ -91,6 +101,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "costmodel/extract/gpu_terms.py": {"_ROUNDS": "length of code"},
     "costmodel/extract/gpu_memory.py": {"_SHARE_THAT_STAYS": "share of a cache"},
+    "costmodel/decision_process.py": dict.fromkeys(
+        ("_OF_VARIANTS", "_OF_SKETCHES", "_OF_PROGRAMS", "_OF_NOISE", "_LENGTH"),
+        "how far a draft model is wrong",
+    ),
     "costmodel/extract/evictions.py": {"_ALL_GONE": "share of a cache"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/device.py": {"_ASYNCHRONOUS": "PTX: sizes of cp.async"},

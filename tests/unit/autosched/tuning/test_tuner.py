@@ -293,7 +293,7 @@ def test_a_space_that_is_used_up_ends_the_run() -> None:
 
 
 def test_time_budgets_end() -> None:
-    options = replace(OPTIONS, trials=None, budget_s=4.0)
+    options = replace(OPTIONS, trials=None, budget_s=4.0, stop_below=0.0)
     tasks = some_tasks()
     clock = ticking(0.05)
     result = run_job(
