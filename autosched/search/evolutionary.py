@@ -97,8 +97,9 @@ class EvolutionaryPolicy:
         for number, sketch in enumerate(self._space.sketches):
             places.setdefault(sketch.variant, []).append(number)
         searched = [name for name in names if name in places]  # a log may know others
-        untried = sum(not trials[name] for name in searched)
-        most = max(math.ceil(bandit.variant_share * count), min(untried, count // 2))
+        most = math.ceil(bandit.variant_share * count)
+        if most:
+            most = max(most, min(sum(not trials[name] for name in searched), count // 2))
         batch: list[Candidate] = []
         for name in searched[:most]:
             own = places[name]

@@ -43,6 +43,8 @@ PLACES: Final[Mapping[str, str]] = {
     "sketch/variants/interpolation.py": "the interpolation points of that algorithm",
     "costmodel/extract/warp_terms.py": "PTX: ldmatrix, mma.sync, wgmma; what our GPU code needs",
     "costmodel/sklearn_model.py": "settings of a learner, tuned on recorded times",
+    "costmodel/decision_process.py": "how far a draft model is wrong, from recorded times",
+    "autosched/tuning/retiming.py": "timings: how many of them, and how noisy they are",
 }
 # Others by name.
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -77,18 +79,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_UNIT_SECONDS": "units of time",
     },
     "autosched/tuning/resumed.py": dict.fromkeys(("_LEADERS", "_ROUNDS"), "timings"),
-    "autosched/tuning/retiming.py": dict.fromkeys(
-        (
-            "_ROUNDS",
-            "_LEAST",
-            "_LEAST_TO_TELL",
-            "_BURST_NOISE",
-            "_OF_MEDIANS",
-            "_SAMPLE_RUNS",
-            "_SAMPLE_S",
-        ),
-        "timings",
-    ),
     "autosched/tuning/scheduler.py": {
         "_STEP": "step of a numeric derivative",
         "_TURNS_IN_FLIGHT": "time of a choice",
@@ -101,10 +91,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "costmodel/extract/gpu_terms.py": {"_ROUNDS": "length of code"},
     "costmodel/extract/gpu_memory.py": {"_SHARE_THAT_STAYS": "share of a cache"},
-    "costmodel/decision_process.py": dict.fromkeys(
-        ("_OF_VARIANTS", "_OF_SKETCHES", "_OF_PROGRAMS", "_OF_NOISE", "_LENGTH"),
-        "how far a draft model is wrong",
-    ),
     "costmodel/extract/evictions.py": {"_ALL_GONE": "share of a cache"},
     "codegen/cuda/build.py": {"_GRID_LIMIT": "CUDA: blocks in a row of a grid"},
     "codegen/cuda/device.py": {"_ASYNCHRONOUS": "PTX: sizes of cp.async"},
