@@ -25,8 +25,8 @@ _EXPECTED_PAIRS: Final = 4
 _PAIRS: Final = 64
 # Of normal numbers: the standard deviation over the middle absolute value.
 _OF_MIDDLE: Final = 1.4826
-# Standard deviations of a comparison of two bursts by which a candidate must be behind the fastest
-# to be out of question.
+# Standard deviations of a comparison of two candidates by which one must be behind the fastest to be
+# out of question.
 _BEHIND: Final = 2.0
 # Samples of a candidate that was not dropped after its first runs.
 _WHOLE: Final = 3
@@ -52,12 +52,15 @@ class BurstNoise:
         """Learn from two bursts of a candidate."""
         self.pairs.append(math.log(second.median / first.median))
 
-    def undecided(self, results: Sequence[MeasureResult], best_s: float = math.inf) -> list[int]:
+    def undecided(
+        self, results: Sequence[MeasureResult], best_s: float = math.inf, bursts: int = 1
+    ) -> list[int]:
         """Numbers of the candidates that may be the fastest of a batch, in its order.
 
         Args:
             results: of the batch so far.
             best_s: of the task before; a batch in which nothing comes near it has none.
+            bursts: that those have had which may still be the fastest.
         """
         whole = {
             n: result.median
@@ -65,7 +68,7 @@ class BurstNoise:
             if isinstance(result, Timing) and len(result.seconds) >= _WHOLE
         }
         fastest_s = min([best_s, *whole.values()])
-        limit_s = fastest_s * math.exp(_BEHIND * math.sqrt(2.0) * self.deviation)
+        limit_s = fastest_s * math.exp(_BEHIND * self.deviation * math.sqrt(2.0 / bursts))
         return [n for n, seconds in whole.items() if seconds <= limit_s]
 
 

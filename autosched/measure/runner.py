@@ -169,8 +169,8 @@ class LocalRunner(BatchRunner):
             signals: an interrupt ends it.
         """
         bursts = {n: [result] for n, result in enumerate(results) if isinstance(result, Timing)}
-        for _ in range(1, self._bursts):
-            for number in self._noise.undecided(results, known_s):
+        for made in range(1, self._bursts):
+            for number in self._noise.undecided(results, known_s, made):
                 signals.check()
                 known = bursts[number]
                 result = self._measured(state, ticket.candidates[number], built[number].built)

@@ -5,6 +5,9 @@ take.  First the leaders of all tasks are compared in a few rounds, which is a m
 two.  In what is left of the time for it, more candidates of each task are compared in more rounds:
 where single runs differ by 5 %, five rounds of four candidates choose one that is 1 to 3 % slower
 than the best that was measured, in a simulation of a thousand candidates, and these 0.5 to 1.5 %.
+On a virtual machine whose bursts differed by 12 %, what was best of 12 candidates by the medians of
+five rounds was 1.8 % slower than the best of all rounds, of fifteen 1.1 %; where each round is
+taken off first, 1.1 and 0.6 % (four tasks, 60 rounds).
 """
 
 from __future__ import annotations
@@ -103,8 +106,10 @@ def by_belief(known_s: Sequence[float], results: Sequence[MeasureResult]) -> lis
         return failed
     numbers = np.array([n for n, _ in timed])
     logs = np.log([seconds for _, seconds in timed])  # [candidates, rounds]
-    own = np.median(logs, axis=1)
+    # A round is a moment of the machine: what all candidates lost in it says nothing of any.
+    own = np.median(logs - np.median(logs, axis=0), axis=1)
     known = np.log([known_s[n] for n in numbers])
+    known -= np.median(known)
     variance = _variance(logs)
     of_known = _variance_of_known(own - known, variance)
     share = of_known / (of_known + variance)

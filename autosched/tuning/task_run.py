@@ -129,7 +129,7 @@ class TaskRun:
         self._learner.begin_round()
         finish = turn.finish and self._uses_model and self._pool is None
         batch = self._finish.ask(turn.trials) if finish else []
-        return batch or self._search.ask(turn.trials)
+        return (batch or self._search.ask(turn.trials))[: turn.trials]  # a policy is anybody's
 
     @property
     def anchor(self) -> tuple[float, Candidate]:

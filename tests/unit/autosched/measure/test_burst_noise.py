@@ -49,6 +49,7 @@ def test_who_is_near_the_fastest_is_undecided() -> None:
     ]
     assert noise_of(0.01).undecided(results) == [1, 4]
     assert noise_of(0.12).undecided(results) == [0, 1, 4]
+    assert noise_of(0.12).undecided(results, bursts=4) == [1, 4]
     assert noise_of(0.01).undecided(results, best_s=0.5) == []
     assert BurstNoise().undecided([]) == []
 

@@ -152,3 +152,11 @@ def test_noisy_bursts_say_less_than_rounds_that_agree() -> None:
     lucky = [0.75, 0.85, 0.95, 1.03]
     assert by_belief(lucky, even)[0] == 1
     assert by_belief([0.9 * r.median for r in even], even)[0] == 1
+
+
+def test_what_all_candidates_lose_in_a_round_says_nothing() -> None:
+    slow_rounds = np.array([1.0, 1.6, 1.0, 1.7, 1.5])
+    own = np.array([[1.00], [1.02], [1.01]]) * slow_rounds
+    own[1, 1] = own[1, 3] = 1.0  # of two rounds that were slow, only others' shares
+    results = [Timing(tuple(row)) for row in own]
+    assert by_belief([1.0, 1.0, 1.0], results)[0] == 0
