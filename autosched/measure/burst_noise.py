@@ -25,7 +25,7 @@ _EXPECTED_PAIRS: Final = 4
 _PAIRS: Final = 64
 # Of normal numbers: the standard deviation over the middle absolute value.
 _OF_MIDDLE: Final = 1.4826
-# Standard deviations of a comparison of two candidates by which one must be behind the fastest to be
+# Standard deviations of a comparison by which a candidate must be behind the fastest to be
 # out of question.
 _BEHIND: Final = 2.0
 # Samples of a candidate that was not dropped after its first runs.
