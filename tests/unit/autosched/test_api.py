@@ -293,7 +293,7 @@ def test_the_tasks_of_networks(network: Network) -> None:
 
 def test_how_this_machine_measures_reaches_the_records(network: Network) -> None:
     task = min(asd.extract_tasks(network, threads=1), key=lambda task: task.flops)
-    measure = asd.MeasureOptions(samples=3, cache_state="dram_cold")
+    measure = asd.MeasureOptions(samples=3, bursts=1, cache_state="dram_cold")
     options = asd.TuneOptions(trials=2, leaders=0, search=asd.SearchOptions(policy="random"))
     for result in (
         task.tune(options=options, measure=measure),
