@@ -97,11 +97,11 @@ class EvolutionaryPolicy:
         for number, sketch in enumerate(self._space.sketches):
             places.setdefault(sketch.variant, []).append(number)
         searched = [name for name in names if name in places]  # a log may know others
-        most = math.ceil(bandit.variant_share * count)
-        if most:
-            most = max(most, min(sum(not trials[name] for name in searched), count // 2))
+        wanted = math.ceil(bandit.variant_share * count)
+        if wanted:
+            wanted = max(wanted, min(sum(not trials[name] for name in searched), count // 2))
         batch: list[Candidate] = []
-        for name in searched[:most]:
+        for name in searched[:wanted]:
             own = places[name]
             rows = self._space.samples[max(own, key=lambda n: float(shares[n]))]
             # Before anything was measured, the order in which the draft has them is all there is.
