@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
 
+from autosched.measure.errors import killed_from_outside
 from autosched.measure.result import MeasureResult, Timing
 
 # Standard deviation of the logarithm of a burst before anything is known, and what it counts for.
@@ -28,8 +29,6 @@ _OF_MIDDLE: Final = 1.4826
 # Standard deviations of a comparison by which a candidate must be behind the fastest to be
 # out of question.
 _BEHIND: Final = 2.0
-# Samples of a candidate that was not dropped after its first runs.
-_WHOLE: Final = 3
 
 
 @dataclass(slots=True)
@@ -52,38 +51,72 @@ class BurstNoise:
         """Learn from two bursts of a candidate."""
         self.pairs.append(math.log(second.median / first.median))
 
-    def undecided(
-        self, results: Sequence[MeasureResult], best_s: float = math.inf, bursts: int = 1
-    ) -> list[int]:
-        """Numbers of the candidates that may be the fastest of a batch, in its order.
 
-        Args:
-            results: of the batch so far.
-            best_s: of the task before; a batch in which nothing comes near it has none.
-            bursts: that those have had which may still be the fastest.
-        """
-        whole = {
-            n: result.median
-            for n, result in enumerate(results)
-            if isinstance(result, Timing) and len(result.seconds) >= _WHOLE
-        }
-        fastest_s = min([best_s, *whole.values()])
-        limit_s = fastest_s * math.exp(_BEHIND * self.deviation * math.sqrt(2.0 / bursts))
-        return [n for n, seconds in whole.items() if seconds <= limit_s]
+class BatchBursts:
+    """The bursts of the candidates of one batch.
+
+    Args:
+        noise: of the runner; it learns from the second bursts.
+        results: of one burst each.
+        best_s: of the task before the batch, in seconds; infinite without.
+        most: bursts of a candidate.
+        dropped: a first burst that took this many times the fastest is not worth another one.
+    """
+
+    def __init__(
+        self,
+        noise: BurstNoise,
+        results: Sequence[MeasureResult],
+        best_s: float,
+        most: int,
+        dropped: float,
+    ) -> None:
+        self.results = list(results)
+        self._noise, self._best_s, self._most = noise, best_s, most
+        timed = {n: [r] for n, r in enumerate(results) if isinstance(r, Timing)}
+        fastest_s = min([best_s, *(burst.median for (burst,) in timed.values())])
+        self._bursts = {n: b for n, b in timed.items() if b[0].median <= dropped * fastest_s}
+        self._tries = dict.fromkeys(self._bursts, 1)
+
+    def undecided(self) -> list[int]:
+        """Numbers of the candidates that may be the fastest and have had fewer than ``most``."""
+        seconds = {n: joined(bursts).median for n, bursts in self._bursts.items()}
+        if not seconds:
+            return []
+        fastest = min(seconds, key=lambda n: seconds[n])
+        fastest_s = min(seconds[fastest], self._best_s)
+        near = [n for n, own in seconds.items() if own <= fastest_s * self._reach(n, fastest)]
+        if near == [fastest] and self._best_s > fastest_s * self._reach(fastest, fastest):
+            return []  # nothing comes near it
+        return [n for n in near if self._tries[n] < self._most]
+
+    def _reach(self, one: int, other: int) -> float:
+        """How many times as long as the fastest a candidate may seem to take, and be faster."""
+        variance = 1.0 / len(self._bursts[one]) + 1.0 / len(self._bursts[other])
+        return math.exp(_BEHIND * self._noise.deviation * math.sqrt(variance))
+
+    def add(self, number: int, result: MeasureResult) -> None:
+        """Take another burst of a candidate; one whose process others killed says nothing."""
+        self._tries[number] += 1
+        if isinstance(result, Timing):
+            bursts = self._bursts[number]
+            if len(bursts) == 1:
+                self._noise.note(bursts[0], result)
+            bursts.append(result)
+            self.results[number] = joined(bursts)
+        elif not killed_from_outside(result.kind):
+            self.results[number] = result
+            del self._bursts[number]
 
 
 def joined(bursts: Sequence[Timing]) -> Timing:
-    """Bursts of a candidate as one timing, each with as many samples: the later ones of each.
-
-    The first sample of a further burst is left out where there are others: the caches had lost its
-    code and data.
-    """
+    """Bursts of a candidate as one timing, whose samples are their medians."""
     first, *further = bursts
-    taken = [first.seconds, *(burst.seconds[1:] or burst.seconds for burst in further)]
-    count = min(map(len, taken))
+    if not further:
+        return first
     return replace(
         first,
-        seconds=tuple(second for seconds in taken for second in seconds[-count:]),
+        seconds=tuple(burst.median for burst in bursts),
         error=next((burst.error for burst in bursts if burst.error is not None), None),
         variant_errors=next((b.variant_errors for b in bursts if b.variant_errors), ()),
     )

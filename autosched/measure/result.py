@@ -49,7 +49,8 @@ class Timing:
 
     Attributes:
         seconds: one element a sample, in the order taken; the first runs of a fresh kernel are
-            slower.  A candidate that was dropped early has one or two, others about ten.
+            slower.  A candidate that was dropped early has one or two, others up to five.  Where
+            there were several bursts, the median of each is a sample.
         cache_state: what the caches held before each run.
         error: relative error against the oracle, ``max|y - ref| / max|ref|``; None: not checked.
         variant_errors: the same of the candidate's variant on normal data and on data with a large

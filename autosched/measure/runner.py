@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from autosched.measure.batch_runner import BatchRunner, not_waiting
 from autosched.measure.build_pool import BuildPool, Built, SketchCache, TimedBuild
-from autosched.measure.burst_noise import BurstNoise, joined
+from autosched.measure.burst_noise import BatchBursts, BurstNoise
 from autosched.measure.errors import BatchInterrupted, MeasureError
 from autosched.measure.function_reference import reference_of
 from autosched.measure.options import MeasureOptions
@@ -18,7 +18,7 @@ from autosched.measure.protocol import MeasuredTask, Ticket
 from autosched.measure.result import Failure, MeasureResult, Timing
 from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
-from autosched.system.noted_signals import NotedSignals, noted_signals
+from autosched.system.noted_signals import noted_signals
 from autosched.tasks.candidate import Candidate
 from codegen.backend import check_runs
 from codegen.cpu_share import usable_cpus
@@ -133,7 +133,15 @@ class LocalRunner(BatchRunner):
                     if isinstance(result, Timing):
                         result = replace(result, build_s=timed.seconds)
                     results.append(result)
-                self._further_bursts(state, ticket, built, results, known_s, signals)
+                bursts = BatchBursts(
+                    self._noise, results, known_s, self._bursts, self.options.drop_second
+                )
+                while numbers := bursts.undecided():
+                    for n in numbers:
+                        signals.check()
+                        again = self._measured(state, ticket.candidates[n], built[n].built)
+                        bursts.add(n, again)
+                        results[n] = bursts.results[n]
         except KeyboardInterrupt as error:
             raise BatchInterrupted(results) from error
         for candidate, timed, result in zip(ticket.candidates, built, results, strict=True):
@@ -148,37 +156,6 @@ class LocalRunner(BatchRunner):
         if isinstance(result, Timing):
             state.best_s = min(state.best_s, result.best)
         return result
-
-    def _further_bursts(
-        self,
-        state: TaskState,
-        ticket: Ticket,
-        built: Sequence[TimedBuild],
-        results: list[MeasureResult],
-        known_s: float,
-        signals: NotedSignals,
-    ) -> None:
-        """Time again what may be the fastest of a batch; ``results`` are replaced.
-
-        Args:
-            state: of the task.
-            ticket: of the batch.
-            built: its kernels.
-            results: of one burst each.
-            known_s: best seconds before the batch.
-            signals: an interrupt ends it.
-        """
-        bursts = {n: [result] for n, result in enumerate(results) if isinstance(result, Timing)}
-        for made in range(1, self._bursts):
-            for number in self._noise.undecided(results, known_s, made):
-                signals.check()
-                known = bursts[number]
-                result = self._measured(state, ticket.candidates[number], built[number].built)
-                if isinstance(result, Timing):
-                    self._noise.note(known[0], result)
-                    known.append(result)
-                    result = joined(known)
-                results[number] = result
 
     def remeasure(
         self, task: MeasuredTask, candidates: Sequence[Candidate], rounds: int = 5

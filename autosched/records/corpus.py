@@ -110,7 +110,7 @@ class MeasuredProgram(NamedTuple):
         target: index into its targets.
         values: of the decisions.
         median_s, best_s: seconds of a run; NaN where it failed.
-        samples: timed; one or two of a program that was dropped early.
+        samples: timed, or bursts of a program that had several; one or two of one that was dropped.
         failed: 0, or one more than the place of the failure's stage in ``STAGES``.
         searched: whether a search proposed it; else it was drawn at random.
     """

@@ -80,7 +80,7 @@ def first_measurements(records: Sequence[Record]) -> list[Record]:
     """The trials of records of one machine, without those that timed a known candidate again.
 
     On a machine that slows down, a task's best is timed in the middle of the search; such records
-    have no number.  Those of older releases, which numbered nothing, all count.
+    have no number.  In logs of older releases, which numbered nothing, all count.
     """
     tried = [record for record in records if record.phase == "trial"]
     numbered = {record.candidate_key for record in tried if record.trial is not None}

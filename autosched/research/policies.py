@@ -48,7 +48,7 @@ def _without_draft(options: TuneOptions) -> TuneOptions:
 
 def _without_process(options: TuneOptions) -> TuneOptions:
     """The trees, or the model that is compared, rank without a process over the decisions."""
-    return _searching(options, gbdt=replace(options.search.gbdt, process_share=0.0))
+    return _searching(options, learner=replace(options.search.learner, process=False))
 
 
 def _without_bandit(options: TuneOptions) -> TuneOptions:

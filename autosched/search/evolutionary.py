@@ -91,15 +91,17 @@ class EvolutionaryPolicy:
     def _undecided(self, count: int, shares: NDArray[np.float64]) -> list[Candidate]:
         """One candidate of each variant that may still win: the best-scored of its samples."""
         measured, bandit = self._measured, self._options.bandit
-        trials = measured.trials_of_variants()
-        names = undecided_variants(measured.times_of_variants(), trials, bandit)
+        names = undecided_variants(
+            measured.times_of_variants(), measured.trials_of_variants(), bandit
+        )
         places: dict[str, list[int]] = {}
         for number, sketch in enumerate(self._space.sketches):
             places.setdefault(sketch.variant, []).append(number)
         searched = [name for name in names if name in places]  # a log may know others
         wanted = math.ceil(bandit.variant_share * count)
         if wanted:
-            wanted = max(wanted, min(sum(not trials[name] for name in searched), count // 2))
+            asked = measured.asked_of_variants()
+            wanted = max(wanted, min(sum(not asked[name] for name in searched), count // 2))
         batch: list[Candidate] = []
         for name in searched[:wanted]:
             own = places[name]

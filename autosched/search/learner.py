@@ -55,7 +55,9 @@ class Learner:
         self._untaught = False  # the last update failed
         self._faulty = False  # in this round
         self._faults: dict[str, tuple[str, int]] = {}  # by what failed: the first text, rounds
-        self._process_share = self._said_by(checked_process_share, "no process ranks")
+        self._process_share = 0.0
+        if self._options.process:
+            self._process_share = self._said_by(checked_process_share, "no process ranks")
         self._processes: dict[str, TaskProcess] = {}  # by task
 
     @property

@@ -82,6 +82,13 @@ class Measured:
             found[variant] = found.get(variant, 0) + memory.trials
         return found
 
+    def asked_of_variants(self) -> dict[str, int]:
+        """Candidates that were asked for, with a result or not, by variant."""
+        found: dict[str, int] = {}
+        for memory in self._memories:
+            found[memory.sketch.variant] = found.get(memory.sketch.variant, 0) + len(memory.keys)
+        return found
+
     def note_asked(self, candidates: Sequence[Candidate]) -> None:
         """Remember candidates, so that they are never proposed again."""
         groups: dict[str, list[Candidate]] = {}

@@ -168,12 +168,15 @@ class LearnerOptions:
         defer: programs learned from which on the last batch may wait to be learned until the next
             one is being compiled.
         draft: whether the draft model ranks, too; else, as long as nothing is learned, chance does.
+        process: whether a Gaussian process over the decisions of each task ranks, too, where the
+            model leaves it a share (``GbdtOptions.process_share``).
     """
 
     foreign: float = 0.05
     growth: float = 0.5
     defer: int = 256
     draft: bool = True
+    process: bool = True
 
     def __post_init__(self) -> None:
         check_kinds(self)

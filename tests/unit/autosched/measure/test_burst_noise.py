@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from autosched.measure.burst_noise import BurstNoise, joined
+from autosched.measure.burst_noise import BatchBursts, BurstNoise, joined
 from autosched.measure.errors import BatchInterrupted
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure, MeasureResult, Timing
@@ -39,28 +40,54 @@ def test_one_lucky_pair_does_not_make_a_machine_noisy() -> None:
     assert noise.deviation == pytest.approx(before, rel=0.1)
 
 
+def undecided(
+    noise: BurstNoise, results: list[MeasureResult], best_s: float = math.inf
+) -> list[int]:
+    return BatchBursts(noise, results, best_s, most=3, dropped=1.5).undecided()
+
+
 def test_who_is_near_the_fastest_is_undecided() -> None:
     results = [
         Timing((1.2, 1.2, 1.2)),
         Timing(WHOLE),
         Failure("run", "SIGSEGV", "crash"),
-        Timing((1.0,)),  # dropped after its first run
-        Timing((1.02, 1.02, 1.02)),
+        Timing((1.9,)),  # dropped after its first run
+        Timing((1.02, 1.02)),
     ]
-    assert noise_of(0.01).undecided(results) == [1, 4]
-    assert noise_of(0.12).undecided(results) == [0, 1, 4]
-    assert noise_of(0.12).undecided(results, bursts=4) == [1, 4]
-    assert noise_of(0.01).undecided(results, best_s=0.5) == []
-    assert BurstNoise().undecided([]) == []
+    assert undecided(noise_of(0.01), results) == [1, 4]
+    assert undecided(noise_of(0.12), results) == [0, 1, 4]
+    assert undecided(noise_of(0.5), results) == [0, 1, 4]
+    assert undecided(noise_of(0.01), results, best_s=0.5) == []
+    assert undecided(BurstNoise(), []) == []
+    assert undecided(BurstNoise(), [Failure("run", "SIGSEGV", "crash")]) == []
+
+
+def test_who_is_alone_ahead_is_decided() -> None:
+    alone: list[MeasureResult] = [Timing(WHOLE), Timing((2.0, 2.0, 2.0))]
+    assert undecided(BurstNoise(), alone) == [] == undecided(BurstNoise(), alone, best_s=2.0)
+    assert (
+        undecided(BurstNoise(), alone, best_s=1.05) == [0] == undecided(BurstNoise(), alone, 0.97)
+    )
+
+
+def test_the_more_bursts_the_less_doubt() -> None:
+    bursts = BatchBursts(noise_of(0.2), [Timing(WHOLE), Timing((1.2,) * 3)], math.inf, 30, 1.5)
+    rounds = 0
+    while bursts.undecided():
+        assert bursts.undecided() == [0, 1]
+        rounds += 1
+        for number, seconds in enumerate((1.0, 1.2)):
+            bursts.add(number, Timing((seconds,)))
+    assert 1 < rounds < 10
 
 
 def test_bursts_count_alike() -> None:
     first = Timing((1.5, 1.0, 1.1), build_s=0.1)
     further = Timing((9.0, 2.0, 2.1), error=1e-7, variant_errors=(1e-7,))
     assert joined([first, further]) == Timing(
-        (1.0, 1.1, 2.0, 2.1), error=1e-7, variant_errors=(1e-7,), build_s=0.1
+        (1.1, 2.1), error=1e-7, variant_errors=(1e-7,), build_s=0.1
     )
-    assert joined([first, Timing((9.0,)), further]).seconds == (1.1, 9.0, 2.1)
+    assert joined([first, Timing((9.0,)), further]).median == 2.1
     assert joined([first]) == first
 
 
@@ -95,17 +122,25 @@ def test_bursts_of_a_batch_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     steady = [Timing((1.05, 1.05, 1.05))] * 3
     slow = [Timing((2.0, 2.0, 2.0))]
     results, asked = measured(monkeypatch, [lucky, slow, steady], bursts=3)
-    assert asked == [0, 1, 2, 0, 2, 2], "after its second burst the lucky one is out of question"
+    assert asked == [0, 1, 2, 0, 2], "after its second burst the lucky one is out of question"
     assert [result.median for result in results if isinstance(result, Timing)] == [1.25, 2.0, 1.05]
     assert measured(monkeypatch, [lucky, slow, steady], bursts=1)[1] == [0, 1, 2]
 
 
-def test_a_kernel_that_crashes_in_a_further_burst_has_failed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    crash = Failure("run", "SIGSEGV", "crash")
-    results, _ = measured(monkeypatch, [[Timing(WHOLE), crash], [Timing(WHOLE)] * 3], bursts=3)
-    assert results[0] == crash and isinstance(results[1], Timing)
+def test_failures_of_further_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash is the kernel's; a process that was killed from outside says nothing of it."""
+    crash, killed = Failure("run", "SIGSEGV", "crash"), Failure("run", "SIGKILL", "killed")
+    for failure, left in ((crash, crash), (killed, Timing(WHOLE))):
+        own = [Timing(WHOLE), failure, failure]
+        results, _ = measured(monkeypatch, [own, [Timing((1.01,) * 3)] * 3], bursts=3)
+        assert isinstance(results[0], type(left)) and isinstance(results[1], Timing)
+
+
+def test_what_was_built_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    results, _ = measured(monkeypatch, [[Timing(WHOLE)] * 3, [Timing(WHOLE)] * 3], bursts=3)
+    for result in results:
+        assert isinstance(result, Timing) and result.build_s is not None
+        assert len(result.seconds) == 3
 
 
 def test_an_interrupt_in_a_further_burst_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from autosched.measure.result import Failure, Timing
 from autosched.search.learner import Learner
+from autosched.search.options import LearnerOptions
 from autosched.search.task_process import TaskProcess
 from autosched.tasks.candidate import Candidate
 from autosched.workloads.builtin import get
@@ -92,9 +93,18 @@ def test_a_model_says_what_share_a_process_has(rows: Population) -> None:
         learner = Learner(GradientBoostedModel(GbdtOptions(process_share=share)))
         learner.tell("task", candidates, [Timing((float(s),)) for s in bent])
         scores[share] = np.log(learner.scorer("task").score(rows))
+        learner.scale("task", 3.0)
+        np.testing.assert_allclose(
+            np.log(learner.scorer("task").score(rows)) - scores[share],
+            share * math.log(3.0), atol=1e-6,
+        )  # fmt: skip
     np.testing.assert_allclose(scores[0.0], np.log(draft_seconds(rows)), atol=1e-6)
     np.testing.assert_allclose(scores[0.5], (scores[0.0] + scores[1.0]) / 2, atol=1e-6)
     assert not np.allclose(scores[1.0], scores[0.0], atol=0.1)
+    options = LearnerOptions(process=False)
+    learner = Learner(GradientBoostedModel(), options=options)
+    learner.tell("task", candidates, [Timing((float(s),)) for s in bent])
+    np.testing.assert_allclose(learner.scorer("task").score(rows), draft_seconds(rows))
     learner = Learner(Greedy())
     assert "process_share is 3.0" in learner.faults[0]
     np.testing.assert_allclose(learner.scorer("task").score(rows), draft_seconds(rows))

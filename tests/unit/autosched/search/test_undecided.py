@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -97,3 +98,19 @@ def test_variants_that_only_a_log_knows_take_no_place() -> None:
     policy = EvolutionaryPolicy(space_of(searched), scorer, np.random.default_rng(0), search)
     policy.tell([c for c, _ in told], [Timing((seconds,)) for _, seconds in told])
     assert other in {candidate.sketch.variant for candidate in policy.ask(4)}
+
+
+def test_every_variant_is_in_the_first_batch() -> None:
+    """However small it is, and once only where nothing comes back between two batches."""
+    names = {variant.name for variant in TASK.variants}
+    scorer = ModelScorer(make_model("draft", 0), lambda: 0.0)
+    greedy = replace(USUAL, optimism=0.0, sharpness=40.0, draft_trust=4.0)
+    search = SearchOptions(
+        population=128, generations=0, sketch_rows=64, epsilon=0.0, bandit=greedy
+    )
+    policy = EvolutionaryPolicy(space_of(TASK), scorer, np.random.default_rng(0), search)
+    assert len(names) == 3  # a quarter of a batch would be one of them
+    first, second = (
+        Counter(candidate.sketch.variant for candidate in policy.ask(6)) for _ in range(2)
+    )
+    assert set(first) == names and max(second.values()) >= 5
