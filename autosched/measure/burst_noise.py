@@ -1,10 +1,10 @@
 """How bursts of one kernel differ, and which candidates of a batch are worth another one.
 
 A burst lasts milliseconds.  On a machine that others use, too, it says what a kernel took at one
-moment: where bursts differ by 12 %, which has been seen on a virtual machine with a tenth of its
-time taken, and the ten fastest of a batch by less, the fastest burst is a lucky one.  Samples of
-the same burst share their moment, so that more of them do not help.  Further bursts, after those of
-all other candidates, do; on a quiet machine hardly any candidate needs one.
+moment: where bursts differ by 12 %, as on a virtual machine that was seen, and the ten fastest of a
+batch by less, the fastest burst is a lucky one.  Samples of the same burst share their moment, so
+that more of them do not help.  Further bursts, after those of all other candidates, do; on a quiet
+machine hardly any candidate needs one.
 """
 
 from __future__ import annotations

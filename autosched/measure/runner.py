@@ -136,12 +136,12 @@ class LocalRunner(BatchRunner):
                 bursts = BatchBursts(
                     self._noise, results, known_s, self._bursts, self.options.drop_second
                 )
+                results = bursts.results
                 while numbers := bursts.undecided():
                     for n in numbers:
                         signals.check()
                         again = self._measured(state, ticket.candidates[n], built[n].built)
                         bursts.add(n, again)
-                        results[n] = bursts.results[n]
         except KeyboardInterrupt as error:
             raise BatchInterrupted(results) from error
         for candidate, timed, result in zip(ticket.candidates, built, results, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,17 +76,18 @@ class Measured:
 
     def trials_of_variants(self) -> dict[str, int]:
         """Candidates with a result, by variant."""
-        found: dict[str, int] = {}
-        for memory in self._memories:
-            variant = memory.sketch.variant
-            found[variant] = found.get(variant, 0) + memory.trials
-        return found
+        return self._by_variant(lambda memory: memory.trials)
 
     def asked_of_variants(self) -> dict[str, int]:
         """Candidates that were asked for, with a result or not, by variant."""
+        return self._by_variant(lambda memory: len(memory.keys))
+
+    def _by_variant(self, count: Callable[[_SketchMemory], int]) -> dict[str, int]:
+        """Sums of what is counted of the sketches of each variant."""
         found: dict[str, int] = {}
         for memory in self._memories:
-            found[memory.sketch.variant] = found.get(memory.sketch.variant, 0) + len(memory.keys)
+            variant = memory.sketch.variant
+            found[variant] = found.get(variant, 0) + count(memory)
         return found
 
     def note_asked(self, candidates: Sequence[Candidate]) -> None:

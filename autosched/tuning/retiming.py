@@ -109,7 +109,6 @@ def by_belief(known_s: Sequence[float], results: Sequence[MeasureResult]) -> lis
     # A round is a moment of the machine: what all candidates lost in it says nothing of any.
     own = np.median(logs - np.median(logs, axis=0), axis=1)
     known = np.log([known_s[n] for n in numbers])
-    known -= np.median(known)
     variance = _variance(logs)
     of_known = _variance_of_known(own - known, variance)
     share = of_known / (of_known + variance)
