@@ -22,10 +22,11 @@ from scripts.notebook_pages import write_notebook_page
 
 ROOT: Final = Path(__file__).parents[1]
 INDEX: Final = "docs/index"
-# Beside docs/ and notebooks/: other pages, and a file that a page links to.
-_FILES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "costmodel/feature_table.py")
+# Pages beside docs/ and notebooks/.
+_FILES: Final = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 _SECTION: Final = re.compile(r"^## (.+)$", flags=re.MULTILINE)
 _LINK: Final = re.compile(r"\]\(([^)\s#]+\.(?:md|ipynb))\)")
+_SOURCE: Final = re.compile(r"\]\(([^)\s#:]+\.py)\)")
 _SETTINGS: Final[dict[str, Any]] = {
     "project": "autosched",
     "release": __version__,
@@ -52,7 +53,6 @@ def put_together(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder / "docs")
     for name in _FILES:
-        (folder / name).parent.mkdir(exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
     notebooks = folder / "notebooks"
     notebooks.mkdir()
@@ -61,6 +61,7 @@ def put_together(folder: Path) -> None:
     write_reference(folder / "api")
     for page in (*folder.glob("*.md"), *(folder / "docs").glob("*.md")):
         _link_notebooks(page)
+        _copy_linked_sources(page, folder)
     with (folder / f"{INDEX}.md").open("a", encoding="utf-8") as index:
         index.write(navigation((ROOT / f"{INDEX}.md").read_text(encoding="utf-8")))
 
@@ -97,6 +98,14 @@ def _link_notebooks(page: Path) -> None:
     """Links to notebooks lead to their pages."""
     text = page.read_text(encoding="utf-8")
     page.write_text(re.sub(r"(\bnotebooks/\w+)\.ipynb", r"\1.md", text), encoding="utf-8")
+
+
+def _copy_linked_sources(page: Path, folder: Path) -> None:
+    """Source files that a page links to are where the page looks for them."""
+    for link in _SOURCE.findall(page.read_text(encoding="utf-8")):
+        copy = Path(os.path.normpath(page.parent / link))
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / copy.relative_to(folder), copy)
 
 
 def _document(link: str) -> str:

@@ -36,6 +36,14 @@ def test_lists_of_the_index_become_the_navigation():
     assert navigation(text).startswith(start)
 
 
+def test_source_files_that_a_page_links_to_are_there(tmp_path):
+    put_together(tmp_path)
+    text = (tmp_path / "docs/concepts.md").read_text(encoding="utf-8")
+    for name in ("feature_table.py", "decision_process.py"):
+        assert f"(../costmodel/{name})" in text
+        assert (tmp_path / "costmodel" / name).is_file()
+
+
 def test_links_to_notebooks_lead_to_their_pages(tmp_path):
     put_together(tmp_path)
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
