@@ -29,6 +29,7 @@ class Backend:
         writes_outputs: whether kernels write into arrays of whoever runs a program; else outputs
             lie in the arena.
         own_caches: whether each thread of the target has caches of its own.
+        uneven: whether others may share its cores unseen: its speed changes from moment to moment.
         build: (nest, target, symbol) to a kernel; raises LoweringError, CodegenError, TargetError.
         check: raises InfeasibleError on a kernel that is not worth timing.
         worker: the role of the process that times kernels, see ``autosched.measure.zygote_main``.
@@ -43,6 +44,7 @@ class Backend:
     argument_alignment: int
     writes_outputs: bool
     own_caches: bool
+    uneven: bool
     build: Callable[[LoopNest, Target, str], CompiledKernel]
     check: Callable[[Any], None]
     worker: str
@@ -86,6 +88,7 @@ CPU: Final = Backend(
     1,
     True,
     True,
+    True,
     cpu.build,
     _nothing,
     "time-cpu",
@@ -97,6 +100,7 @@ CUDA: Final = Backend(
     GPU_SKETCHES,
     DEVICE_ALIGNMENT,
     WIDEST,
+    False,
     False,
     False,
     _build_cuda,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from autosched.measure.channel import Channel
@@ -36,7 +36,7 @@ class Child:
         self.calls = 0  # of the present process, definitions not counted
 
     def define(
-        self, method: str, key: str, *arguments: Any, timeout_s: float, keeps_one: bool = False
+        self, method: str, key: str, *arguments: Any, timeout_s: float, forgets: Sequence[str] = ()
     ) -> None:
         """Call ``method(*arguments)`` unless the present process has had it under this ``key``.
 
@@ -44,13 +44,12 @@ class Child:
             method: of the child.
             key: stands for the arguments.
             timeout_s: longest wait, in seconds.
-            keeps_one: the child forgets what it had under another key of this method.
+            forgets: methods: the child forgets what it had of them under other keys.
             arguments: sent when the child does not have them.
         """
         if (method, key) in self._defined:
             return
-        if keeps_one:
-            self._defined = {pair for pair in self._defined if pair[0] != method}
+        self._defined = {pair for pair in self._defined if pair[0] not in forgets}
         self._request((method, *arguments), timeout_s)
         self._defined.add((method, key))
 

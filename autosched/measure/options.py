@@ -33,9 +33,11 @@ class MeasureOptions:
             than what more of them would average out.
         bursts: of a candidate that may be the fastest of its batch, at different moments, as long
             as that is not decided (``measure.burst_noise``); others have one.
-        few_samples: enough where the middle one is within ``agreed`` of the fastest, or where the
-            candidate is slower than ``drop_late`` times the best: its rank is known.
-        agreed, drop_late: see ``few_samples``.
+        paced: whether a CPU's speed at the moment of each sample is taken off (``measure.pacer``).
+        few_samples: enough where the middle one is within ``agreed`` of the fastest, where they
+            took ``enough_s``, or where the candidate is slower than ``drop_late`` times the best:
+            its rank is known.
+        agreed, drop_late, enough_s: see ``few_samples``.
         min_sample_s: a sample of a faster kernel is the mean of several runs (warm caches only).
         burst_s: no further sample is begun after this time.
         drop_first, drop_second: a candidate slower than this times the best, after one run or by
@@ -62,11 +64,13 @@ class MeasureOptions:
     cache_state: CacheState | None = None
     check: CheckPolicy = "best"
     tolerance: float = 1e-4
-    samples: int = 5
+    samples: int = 7
     bursts: int = 3
+    paced: bool = True
     few_samples: int = 3
     agreed: float = 0.02
     drop_late: float = 1.15
+    enough_s: float = 8e-3
     min_sample_s: float = 200e-6
     burst_s: float = 0.5
     drop_first: float = 2.0
@@ -96,7 +100,7 @@ class MeasureOptions:
             check_number("builders", self.builders, 1, math.inf)
         for name in (
             "tolerance", "agreed", "min_sample_s", "burst_s", "drop_first", "drop_second",
-            "drop_late", "wake_s", "interruption_s", "warmup_s", "build_timeout_s", "run_timeout_s",
+            "drop_late", "enough_s", "wake_s", "interruption_s", "warmup_s", "build_timeout_s", "run_timeout_s",
             "reference_timeout_s", "seed",
         ):  # fmt: skip
             check_number(name, getattr(self, name), 0, math.inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final, Literal, get_args
 
@@ -33,6 +33,13 @@ def constant_state(state: CacheState) -> ConstantState:
     return _CONSTANTS[state]
 
 
+def leaves_warm(state: CacheState) -> bool:
+    """Whether a run begins with something in the caches that only the last run of the same kernel
+    can have left.
+    """
+    return constant_state(state) == "warm" or not of_network(state)
+
+
 def network_state(constants: ConstantState) -> CacheState:
     """The state of a network whose constants are in this one."""
     return next(s for s, held in _CONSTANTS.items() if held == constants and of_network(s))
@@ -57,6 +64,8 @@ class Timing:
             mean, measured once for all of its candidates; empty: not measured, as of the task as it
             is written where no variant has large ones.
         build_s: seconds that compiling it took; None: unknown, or it was compiled before.
+        pace: times as slow as usual that the machine was meanwhile, which is taken off ``seconds``;
+            None: unknown (``measure.pacer``).
     """
 
     seconds: tuple[float, ...]
@@ -64,6 +73,7 @@ class Timing:
     error: float | None = None
     variant_errors: tuple[float, ...] = ()
     build_s: float | None = None
+    pace: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.seconds or not all(math.isfinite(s) and s > 0 for s in self.seconds):

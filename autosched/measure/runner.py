@@ -20,7 +20,7 @@ from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
 from autosched.system.noted_signals import noted_signals
 from autosched.tasks.candidate import Candidate
-from codegen.backend import check_runs
+from codegen.backend import backend_of, check_runs
 from codegen.cpu_share import usable_cpus
 from sketch.target.target import Target
 
@@ -63,6 +63,7 @@ class LocalRunner(BatchRunner):
         self._timer = Timer(self._zygote, target, self.options, self._sketches)
         self._noise = BurstNoise()
         self._bursts = 1 if target.card.emulated else self.options.bursts
+        self._paced = self.options.paced and backend_of(target).uneven
         self._tasks: dict[str, TaskState] = {}
         self._building: dict[int, list[Future[TimedBuild]]] = {}
         self._work: list[Future[bytes | None]] = []
@@ -133,6 +134,7 @@ class LocalRunner(BatchRunner):
                     if isinstance(result, Timing):
                         result = replace(result, build_s=timed.seconds)
                     results.append(result)
+                results = state.pace.levelled(results)
                 bursts = BatchBursts(
                     self._noise, results, known_s, self._bursts, self.options.drop_second
                 )
@@ -155,6 +157,8 @@ class LocalRunner(BatchRunner):
         result = self._timer.measure(state, candidate, kernel, state.best_s)
         if isinstance(result, Timing):
             state.best_s = min(state.best_s, result.best)
+            if self._paced:
+                state.pace.follow(candidate, kernel, result)
         return result
 
     def remeasure(

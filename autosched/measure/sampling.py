@@ -43,16 +43,20 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
         return tuple(samples)
     runs = inner_runs(min(samples), options)
     while len(samples) < options.samples and spent < options.burst_s:
-        if _tells_enough(samples, best_s, options):
+        if _tells_enough(samples, spent, best_s, options):
             break
         samples.append(run(runs))
         spent += samples[-1] * runs
     return tuple(samples)
 
 
-def _tells_enough(samples: Sequence[float], best_s: float, options: MeasureOptions) -> bool:
-    """Whether samples agree, or say that a candidate is not among the best."""
+def _tells_enough(
+    samples: Sequence[float], spent: float, best_s: float, options: MeasureOptions
+) -> bool:
+    """Whether samples agree, were long, or say that a candidate is not among the best."""
     if len(samples) < options.few_samples:
         return False
+    if spent >= options.enough_s:
+        return True
     fastest = min(samples)
     return fastest > options.drop_late * best_s or median(samples) <= (1 + options.agreed) * fastest

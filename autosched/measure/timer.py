@@ -15,6 +15,7 @@ from autosched.measure.errors import ChildDiedError, ChildTimeoutError, killed_f
 from autosched.measure.fastest import FastestKernels
 from autosched.measure.messages import ComingCandidate, TimingRequest, TimingSetup
 from autosched.measure.options import MeasureOptions
+from autosched.measure.pacer import TaskPace
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.zygote import Zygote
 from autosched.tasks.candidate import Candidate
@@ -39,6 +40,7 @@ class TaskState:
         reference: the oracle's result, on its way; None until a check needs it.
         asked: how often it was asked for: more than once only where it was lost.
         fastest: machine code of its fastest candidates.
+        pace: of the machine while it is measured.
     """
 
     key: str
@@ -47,6 +49,7 @@ class TaskState:
     reference: Future[Built] | None = None
     asked: int = 0
     fastest: FastestKernels = field(default_factory=FastestKernels)
+    pace: TaskPace = field(default_factory=TaskPace)
 
     @property
     def lost_reference(self) -> bool:
@@ -123,18 +126,26 @@ class Timer:
             self._child.kill()
         result = self._measure(task, candidate, kernel, best_s)
         if isinstance(result, Failure) and result.kind == WRONG_RESULT:
-            # Perhaps an earlier kernel wrote where it must not: judge again on fresh memory.
+            # Perhaps another kernel wrote where it must not, maybe the pacer: judge again on fresh
+            # memory.
             self._child.kill()
-            result = self._measure(task, candidate, kernel, best_s)
+            result = self._measure(task, candidate, kernel, best_s, paced=False)
         return result
 
     def _measure(
-        self, task: TaskState, candidate: Candidate, kernel: bytes, best_s: float
+        self,
+        task: TaskState,
+        candidate: Candidate,
+        kernel: bytes,
+        best_s: float,
+        paced: bool = True,
     ) -> MeasureResult:
+        def request() -> Any:
+            pacer_s = self._pacer_s(task) if paced else None
+            return self._call(task, candidate, kernel, "measure", best_s, pacer_s)
+
         try:
-            result: MeasureResult = again_when_killed(
-                lambda: self._call(task, candidate, kernel, "measure", best_s)
-            )
+            result: MeasureResult = again_when_killed(request)
             return result
         except (ChildDiedError, ChildTimeoutError) as error:
             return _lost(error)
@@ -201,8 +212,9 @@ class Timer:
                 else:
                     errors[number], samples[number] = loaded, []
             for _ in range(rounds):
+                pacer_s = self._pacer_s(task)
                 for number, taken in samples.items():
-                    taken.append(self._request("sample", number))
+                    taken.append(self._request("sample", number, pacer_s))
         except (ChildDiedError, ChildTimeoutError) as error:
             return {**failures, number: _lost(error)}
         state = self._options.state
@@ -216,13 +228,26 @@ class Timer:
         self._define(task, candidate.sketch)
         return self._request(method, request, *arguments)
 
+    def _pacer_s(self, task: TaskState) -> float | None:
+        """Seconds that the task's pacer usually takes, once the child has it; None without one."""
+        pacer = task.pace.pacer
+        if pacer is None:
+            return None
+        sketch, values = pacer.candidate.sketch, _ints(pacer.candidate.values)
+        self._define(task, sketch)
+        request = TimingRequest(task.key, sketch.key, values, pacer.kernel)
+        key, limit = f"{task.key} {sketch.key} {values}", self._options.run_timeout_s
+        self._child.define("pacer", key, request, timeout_s=limit, forgets=("pacer",))
+        return pacer.seconds
+
     def _define(self, task: TaskState, *sketches: Sketch) -> None:
         """Send a task and sketches, unless the child has them."""
         limit, oracle = self._options.run_timeout_s, task.oracle()
         version = f"{task.key} asked={task.asked}"
         self._child.define(
-            "task", version, task.key, task.dag, oracle, timeout_s=limit, keeps_one=True
-        )
+            "task", version, task.key, task.dag, oracle,
+            timeout_s=limit, forgets=("task", "pacer"),
+        )  # fmt: skip
         for sketch in sketches:
             payload = self._sketches.payload(sketch)
             self._child.define("sketch", sketch.key, sketch.key, payload, timeout_s=limit)

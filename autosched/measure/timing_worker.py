@@ -16,7 +16,8 @@ from autosched.measure.execution import aligned_copy, array_empty
 from autosched.measure.inputs import is_constant, random_inputs
 from autosched.measure.messages import ComingCandidate, TimingRequest
 from autosched.measure.options import MeasureOptions
-from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
+from autosched.measure.pacer import PacedRun
+from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing, leaves_warm
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory
 from autosched.measure.variant_errors import SMALL, of_variant, variant_errors
@@ -43,6 +44,7 @@ class TimingWorker:
         self._tasks: dict[str, TaskMemory] = {}
         self._slots: dict[int, Any] = {}
         self._variant_errors: dict[tuple[str, str], tuple[float, ...]] = {}  # by task and variant
+        self._pacer: Any = None  # a loaded kernel of the task
         self._written: dict[str, TimingRequest] = {}  # a right kernel of each task as it is written
 
     @property
@@ -51,6 +53,7 @@ class TimingWorker:
         methods: tuple[Callable[..., Any], ...] = (
             self.sketch,
             self.task,
+            self.pacer,
             self.prepare,
             self.measure,
             self.verify,
@@ -71,6 +74,7 @@ class TimingWorker:
         for loaded in self._slots.values():
             self._bench.unload(loaded)
         self._slots.clear()
+        self._drop_pacer()
         self._tasks.clear()
         task_dag = pickle.loads(dag)
         inputs = random_inputs(task_dag, self._options.seed)
@@ -79,6 +83,15 @@ class TimingWorker:
             inputs |= {name: aligned_copy(inputs[name], array_empty) for name in given}
         oracle = reference if isinstance(reference, Failure) else pickle.loads(reference)
         self._tasks[key] = TaskMemory(task_dag, inputs, oracle)
+
+    def pacer(self, request: TimingRequest) -> None:
+        """Keep a kernel loaded that says how fast the machine is, with arrays of its own: what it
+        computes must not count as the result of another kernel.
+        """
+        self._drop_pacer()
+        task = self._tasks[request.task]
+        loaded = self._load(request, replace(task, packed={}, outputs={}))
+        self._pacer = None if isinstance(loaded, Failure) else loaded
 
     def prepare(self, key: str, coming: Sequence[ComingCandidate]) -> None:
         """Make the constants of candidates that are still being built.
@@ -93,13 +106,21 @@ class TimingWorker:
                 if not task.make_constants(wanted):
                     return
 
-    def measure(self, request: TimingRequest, best_s: float) -> MeasureResult:
-        """Load one kernel, take a burst of samples, check it where the options say so."""
+    def measure(
+        self, request: TimingRequest, best_s: float, pacer_s: float | None = None
+    ) -> MeasureResult:
+        """Load one kernel, take a burst of samples, check it where the options say so.
+
+        Args:
+            request: the kernel.
+            best_s: fastest time so far, in seconds.
+            pacer_s: seconds that the pacer usually takes; None: there is none.
+        """
         with self._loaded(request) as loaded:
             if isinstance(loaded, Failure):
                 return loaded
             try:
-                result = self._measure(request, loaded, best_s)
+                result = self._measure(request, loaded, best_s, pacer_s)
             except AutoschedError as error:
                 return failure("run", error)
         return self._with_variant_errors(request, result)
@@ -121,26 +142,54 @@ class TimingWorker:
             self._bench.unload(loaded)
         return checked
 
-    def sample(self, slot: int) -> float:
+    def sample(self, slot: int, pacer_s: float | None = None) -> float:
         """Seconds of a kernel that was loaded: the median of a few samples; of one run where that
         takes as long as a burst may.
+
+        ``pacer_s``: as for ``measure``.
         """
-        loaded, bench, state = self._slots[slot], self._bench, self._options.state
-        first = bench.run(loaded, 1, state)  # brings code and data back after the other kernels
+        run = self._runs_of(self._slots[slot], pacer_s)
+        first = run(1)  # brings code and data back after the other kernels
         if first >= self._options.burst_s:
             return first
         runs = inner_runs(first, self._options)
         in_time = int(self._options.burst_s / (runs * first))
         samples = max(1, min(_ROUND_SAMPLES, in_time))
-        return median(bench.run(loaded, runs, state) for _ in range(samples))
+        return median(run(runs) for _ in range(samples))
 
     @cached_property
     def _bench(self) -> Bench[Any]:
         return self._open_bench()
 
-    def _measure(self, request: TimingRequest, loaded: Any, best_s: float) -> MeasureResult:
-        state, wanted = self._options.state, self._options.check
-        seconds = burst(lambda runs: self._bench.run(loaded, runs, state), best_s, self._options)
+    def _runs_of(self, loaded: Any, pacer_s: float | None) -> Callable[[int], float]:
+        """What gives mean seconds of so many runs, with a pacer at the usual pace."""
+        bench, state, pacer = self._bench, self._options.state, self._pacer
+        if pacer is None or pacer_s is None:
+            return lambda runs: bench.run(loaded, runs, state)
+        again = leaves_warm(state)  # the other kernel does not
+        runs_of_pacer = inner_runs(pacer_s, self._options)
+
+        def seconds_of(kernel: Any, runs: int) -> float:
+            if again:
+                bench.run(kernel, 1, state)
+            return bench.run(kernel, runs, state)
+
+        return PacedRun(
+            lambda runs: seconds_of(loaded, runs),
+            lambda: seconds_of(pacer, runs_of_pacer),
+            pacer_s,
+        )
+
+    def _drop_pacer(self) -> None:
+        if self._pacer is not None:
+            self._bench.unload(self._pacer)
+            self._pacer = None
+
+    def _measure(
+        self, request: TimingRequest, loaded: Any, best_s: float, pacer_s: float | None
+    ) -> MeasureResult:
+        run, wanted = self._runs_of(loaded, pacer_s), self._options.check
+        seconds = burst(run, best_s, self._options)
         error: float | None = None
         best = min(seconds) < best_s or self._is_compared(request)
         if wanted == "all" or (wanted == "best" and best):
@@ -148,7 +197,8 @@ class TimingWorker:
             if isinstance(checked, Failure):
                 return checked
             error = checked
-        return Timing(seconds, state, error)
+        pace = median(run.paces) if isinstance(run, PacedRun) else None
+        return Timing(seconds, self._options.state, error, pace=pace)
 
     def _with_variant_errors(self, request: TimingRequest, result: MeasureResult) -> MeasureResult:
         """The errors of the candidate's variant, measured when it is first found to be right; those
@@ -197,9 +247,10 @@ class TimingWorker:
             if not isinstance(loaded, Failure):
                 self._bench.unload(loaded)
 
-    def _load(self, request: TimingRequest) -> Any:
+    def _load(self, request: TimingRequest, memory: TaskMemory | None = None) -> Any:
+        """``memory``: with the arrays; None: the task's."""
         try:
-            task = self._tasks[request.task]
+            task = self._tasks[request.task] if memory is None else memory
             task.copies = self._bench.copies(task.dag)
             kernel, sketch = pickle.loads(request.kernel), self._sketches[request.sketch]
             return self._bench.load(kernel, task, sketch, request.values)

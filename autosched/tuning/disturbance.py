@@ -1,5 +1,8 @@
 """Results that were measured while the machine was slower: noticed, and corrected.
 
+Where each sample was divided by the pace of the machine (``measure.pacer``), that is noted.  Where
+not, and where what is usual has changed, times are corrected here.
+
 When the fastest of a batch is slower than the task's best, the *anchor* is timed again, the
 candidate with the least time that was ever measured of the task: if it has become slower, too, the
 machine has, and the search takes the times of the batch divided by that.  What would be a new best
@@ -18,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from autosched.measure.protocol import Runner
@@ -44,7 +48,7 @@ class Disturbances:
             into; ``slowdown``: of the anchor that is more than noise; ``leaders``: of a batch that
             are timed in turns with the best, in ``leader_rounds`` rounds.
         batches: that were measured.
-        slowdowns: of those in which the machine was slower.
+        slowdowns: by number, of those in which the machine was slower.
         level: times as long as on the quiet machine that candidates take now, as far as is known.
         timed: candidates that were timed again and are faster for it than what is known of them,
             and their results, as they would have been on a quiet machine.
@@ -52,7 +56,7 @@ class Disturbances:
 
     options: TuneOptions
     batches: int = 0
-    slowdowns: list[float] = field(default_factory=list)
+    slowdowns: dict[int, float] = field(default_factory=dict)
     level: float = 1.0
     timed: list[tuple[Candidate, MeasureResult]] = field(default_factory=list)
 
@@ -71,7 +75,9 @@ class Disturbances:
             candidates: of the batch.
             results: one for each candidate.
         """
-        if not self.suspicious(results, run.best_s) or not run.successes:
+        suspicious = self.suspicious(results, run.best_s)
+        self._note(_pace(results))
+        if not suspicious or not run.successes:
             return list(results)
         found = self.corrected(results, self._anchor_now(run, runner), run.anchor[0])
         faster = challengers(found, run.best_s, max(1, self.options.leaders))
@@ -149,8 +155,13 @@ class Disturbances:
         self.level = slowdown if slowdown >= self.options.slowdown else 1.0
         if self.level == 1.0:
             return list(results)
-        self.slowdowns.append(slowdown)
+        self._note(slowdown)
         return [scaled(result, 1.0 / slowdown) for result in results]
+
+    def _note(self, slowdown: float) -> None:
+        """Of the last batch."""
+        if slowdown >= self.options.slowdown:
+            self.slowdowns[self.batches] = max(slowdown, self.slowdowns.get(self.batches, 1.0))
 
     def __str__(self) -> str:
         """One line; empty where the machine was quiet."""
@@ -158,8 +169,14 @@ class Disturbances:
             return ""
         return (
             f"the machine was disturbed: in {len(self.slowdowns)} of {self.batches} batches it was "
-            f"up to {max(self.slowdowns):.2g} times slower; their times were corrected"
+            f"up to {max(self.slowdowns.values()):.2g} times slower; their times were corrected"
         )
+
+
+def _pace(results: Sequence[MeasureResult]) -> float:
+    """Times as slow as usual that the machine was; 1 where that is unknown."""
+    paces = [r.pace for r in results if isinstance(r, Timing) and r.pace is not None]
+    return median(paces) if paces else 1.0
 
 
 def _fastest(results: Sequence[MeasureResult]) -> float:

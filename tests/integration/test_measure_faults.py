@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,26 @@ def test_a_kernel_that_spoils_the_inputs_does_not_condemn_the_next_one(runner):
     spoiler, innocent = measure(runner, faults.SCRIBBLE, faults.RIGHT)
     assert isinstance(spoiler, Timing | Failure)
     assert_fine(innocent)
+
+
+@pytest.mark.parametrize("first", [faults.RIGHT, faults.SCRIBBLE])
+def test_the_first_kernel_sets_the_pace_and_condemns_no_other(first):
+    """Even one that spoils the inputs of those that it runs beside."""
+    with LocalRunner(TARGET, OPTIONS, faults.build) as runner:
+        _, second, crash, wrong, last = measure(
+            runner, first, faults.RIGHT, faults.SEGFAULT, faults.UNWRITTEN, faults.RIGHT
+        )
+        assert_fine(second)
+        assert_fine(last)
+        assert crash.kind == "SIGSEGV" and wrong.kind == WRONG_RESULT
+        if first == faults.RIGHT:
+            assert second.pace > 0 and last.pace > 0, "a new process has the pacer, too"
+
+
+def test_a_pacer_can_be_left_out():
+    options = replace(OPTIONS, paced=False, bursts=1)
+    with LocalRunner(TARGET, options, faults.build) as runner:
+        assert [result.pace for result in measure(runner, *[faults.RIGHT] * 3)] == [None] * 3
 
 
 def test_batches_are_compiled_ahead_and_collected_in_any_order(runner):

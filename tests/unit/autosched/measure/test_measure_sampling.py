@@ -6,7 +6,7 @@ import pytest
 from autosched.measure.options import MeasureOptions
 from autosched.measure.sampling import burst, inner_runs
 
-USUAL = MeasureOptions(samples=10, few_samples=5, min_sample_s=200e-6, burst_s=0.5)
+USUAL = MeasureOptions(samples=10, few_samples=5, min_sample_s=200e-6, burst_s=0.5, enough_s=1.0)
 # However well samples agree.
 OPTIONS = replace(USUAL, few_samples=10)
 
@@ -49,6 +49,14 @@ def test_waking_threads_do_not_make_a_short_kernel_slow():
 def test_two_runs_are_enough_above_one_and_a_half():
     assert burst(Clock(1.9e-3, 1.6e-3), 1e-3, OPTIONS) == (1.9e-3, 1.6e-3)
     assert len(burst(Clock(1.9e-3, 1.4e-3), 1e-3, OPTIONS)) == 10
+
+
+def test_few_samples_of_a_long_kernel_are_enough():
+    options = replace(USUAL, few_samples=3, enough_s=8e-3)
+    uneven = [2.9e-3, 2.6e-3] * 9
+    assert len(burst(Clock(*uneven), 2.6e-3, options)) == 3
+    assert len(burst(Clock(*[s / 2 for s in uneven]), 1.3e-3, options)) == 6
+    assert len(burst(Clock(*uneven), 2.6e-3, replace(options, enough_s=1.0))) == 10
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_nothing_becomes_the_best_by_a_correction() -> None:
     raw = [Timing((1.2, 1.4, 1.6)), Timing((4.0,)), FAILED, Timing((1.5,)), Timing((1.6,))]
     corrected = known.corrected(raw, Timing((2.0,)), 1.0)
     assert medians(corrected) == [0.7, 2.0, 0.75, 0.8]
-    assert known.slowdowns == [2.0] and challengers(corrected, 1.0, 2) == [0, 3]
+    assert list(known.slowdowns.values()) == [2.0] and challengers(corrected, 1.0, 2) == [0, 3]
     assert known.level == 2.0 and known.suspicious(raw, 1.0) and known.level == 2.0
     assert not known.suspicious(raw, 1.4) and known.level == 1.0
     best, faster, slower = Timing((2.0,) * 5), Timing((1.8,) * 5), Timing((2.2,) * 5)
@@ -253,7 +253,19 @@ def test_a_quiet_anchor_is_timed_once() -> None:
     assert machine.rounds == [1] and not known.slowdowns
     machine.factor = 1.5
     known.undisturbed(run, machine, [other], [Timing((1.95,))])
-    assert machine.rounds == [1, 1, 3] and known.slowdowns == [1.5]
+    assert machine.rounds == [1, 1, 3] and list(known.slowdowns.values()) == [1.5]
+
+
+def test_a_slow_pace_is_told_and_corrects_nothing_more() -> None:
+    run, known = TaskRun(task(), Learner(None), OPTIONS, np.random.default_rng(0)), known_of()
+    first, other = run.ask(Turn(0, 2))
+    machine = KnownMachine({first.key: 1.0, other.key: 1.3}, 1.0)
+    run.tell([first], [Timing((1.0,))])
+    results = [Timing((1.3,), pace=pace) for pace in (1.2, 1.5, 1.25)] + [FAILED]
+    found = known.undisturbed(run, machine, [other] * 4, results)
+    assert found == results and list(known.slowdowns.values()) == [1.25]
+    known.undisturbed(run, machine, [other], [Timing((1.3,), pace=1.05)])
+    assert "in 1 of 2 batches it was up to 1.2 times slower" in str(known)
 
 
 def test_what_is_wrong_in_turns_is_noted_as_wrong() -> None:

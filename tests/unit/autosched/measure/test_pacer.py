@@ -1,0 +1,196 @@
+"""Samples at the usual pace of the machine, whatever its speed is at the moment."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from autosched.measure.messages import TimingRequest
+from autosched.measure.options import MeasureOptions
+from autosched.measure.pacer import PacedRun, TaskPace
+from autosched.measure.result import CacheState, Failure, Timing
+from autosched.measure.task_memory import TaskMemory
+from autosched.measure.timing_worker import TimingWorker
+from autosched.tasks.candidate import Candidate
+from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import compute, placeholder
+from sketch.schedule.sketch import Sketch
+from tests.support.targets import AVX512
+
+A = placeholder((4,), name="A")
+DAG = ComputeDAG([compute((4,), lambda i: A[i] + 1, name="B")])
+SKETCH = Sketch(DAG, (), AVX512)
+CANDIDATE = Candidate(SKETCH, {})
+
+
+class Machine:
+    """One whose speed changes with its clock."""
+
+    def __init__(self, slowdown: Callable[[float], float]) -> None:
+        self.now, self.slowdown = 0.0, slowdown
+
+    def run(self, seconds: float) -> float:
+        took = seconds * self.slowdown(self.now)
+        self.now += took
+        return took
+
+
+def test_samples_do_not_depend_on_the_speed() -> None:
+    machine = Machine(lambda now: 1.5 + 0.5 * math.sin(now))
+    paced = PacedRun(lambda runs: runs * machine.run(1e-3), lambda: machine.run(2e-3), 2e-3)
+    seconds = [paced(1) for _ in range(5000)]
+    assert min(machine.slowdown(t / 10) for t in range(100)) < 1.01
+    assert seconds == pytest.approx([1e-3] * 5000, rel=1e-3)
+    assert min(paced.paces) < 1.01 and max(paced.paces) > 1.99
+
+
+def test_a_sample_lies_between_two_runs_of_the_pacer() -> None:
+    order: list[str] = []
+    pacer_s = iter((1.0, 4.0, 1.0))
+
+    def run(runs: int) -> float:
+        order.append("kernel")
+        return 6.0
+
+    def run_pacer() -> float:
+        order.append("pacer")
+        return next(pacer_s)
+
+    paced = PacedRun(run, run_pacer, 1.0)
+    assert [paced(1), paced(1)] == [3.0, 3.0] and paced.paces == [2.0, 2.0]
+    assert order == ["pacer", "kernel", "pacer", "kernel", "pacer"]
+
+
+def followed(*seconds: float) -> TaskPace:
+    pace = TaskPace()
+    for number, own in enumerate(seconds):
+        pace.follow(CANDIDATE, bytes([number]), Timing((own,), pace=1.0 if number else None))
+    return pace
+
+
+def test_the_first_success_is_the_pacer_and_one_twice_as_fast_after_it() -> None:
+    assert TaskPace().pacer is None
+    for seconds, kernel in [((4.0,), 0), ((4.0, 2.1, 9.0), 0), ((4.0, 1.9, 1.5), 1)]:
+        pacer = followed(*seconds).pacer
+        assert pacer is not None
+        assert pacer.kernel == bytes([kernel]) and pacer.seconds == seconds[kernel]
+
+
+def batch(pace: TaskPace, *paces: float) -> list[float]:
+    """Medians of a levelled batch of candidates that take 1 s at the pacer's pace."""
+    timings = [Timing((1.0,), pace=own) for own in paces]
+    for timing in timings:
+        pace.follow(CANDIDATE, b"", timing)
+    found = pace.levelled([*timings, Failure("run", "SIGSEGV", "")])
+    assert isinstance(found.pop(), Failure)
+    return [result.median for result in found if isinstance(result, Timing)]
+
+
+@pytest.mark.parametrize("first", [0.5, 2.0])
+def test_the_first_batch_tells_what_is_usual(first: float) -> None:
+    """Its pacer was timed while the machine was quick, or slow."""
+    pace = followed(1.0)
+    assert batch(pace, *[first] * 9) == [first] * 9
+    assert pace.pacer is not None and pace.pacer.seconds == first
+    assert batch(pace, *[1.0] * 9) == [1.0] * 9 and pace.pacer.seconds == first
+
+
+def test_later_only_a_quicker_machine_changes_what_is_usual() -> None:
+    pace = followed(1.0)
+    batch(pace, *[1.0] * 8)
+    assert batch(pace, *[1.6] * 60) == [1.0] * 60
+    assert batch(pace, *[0.95] * 60) == [1.0] * 60
+    assert pace.pacer is not None and pace.pacer.seconds == 1.0
+    assert batch(pace, *[0.5] * 60) == [0.5] * 60 and pace.pacer.seconds == 0.5
+    assert batch(pace, *[1.0] * 60) == [1.0] * 60 and pace.pacer.seconds == 0.5
+
+
+def test_a_batch_without_a_success_has_no_pace() -> None:
+    failed = Failure("run", "SIGSEGV", "")
+    pace = TaskPace()
+    assert pace.levelled([failed]) == [failed] and pace.pacer is None
+
+
+class Bench:
+    """Kernels are the seconds that they take; see ``Bench`` of the package."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.memories: list[TaskMemory] = []
+        self.runs: list[float] = []
+        self.loaded: list[float] = []
+
+    def copies(self, dag: ComputeDAG) -> int:
+        return 1
+
+    def load(
+        self, kernel: float, memory: TaskMemory, sketch: Sketch, values: Mapping[str, int]
+    ) -> float:
+        self.memories.append(memory)
+        self.loaded.append(kernel)
+        return kernel
+
+    def run(self, loaded: float, runs: int, state: str) -> float:
+        self.runs.append(loaded)
+        return self.machine.run(loaded)
+
+    def error(self, memory: TaskMemory, loaded: float) -> float:
+        return 0.0
+
+    def unload(self, loaded: float) -> None:
+        self.loaded.remove(loaded)
+
+
+def request(seconds: float) -> TimingRequest:
+    return TimingRequest(DAG.key, SKETCH.key, {}, pickle.dumps(seconds))
+
+
+def started(bench: Bench, state: CacheState) -> TimingWorker:
+    worker = TimingWorker(MeasureOptions(cache_state=state, samples=3), lambda: bench)
+    worker.task(DAG.key, pickle.dumps(DAG), pickle.dumps(None))
+    worker.sketch(SKETCH.key, pickle.dumps(SKETCH))
+    return worker
+
+
+@pytest.mark.parametrize("state", ["network_l2_cold", "warm"])
+def test_the_child_measures_beside_the_pacer(state: CacheState) -> None:
+    bench = Bench(Machine(lambda now: 1.0 if now < 0.02 else 1.4))
+    worker = started(bench, state)
+    worker.pacer(request(1e-3))
+    first = worker.measure(request(2e-3), math.inf, 1e-3)
+    bench.machine.now = 1.0
+    second = worker.measure(request(2e-3), math.inf, 1e-3)
+    for result, pace in ((first, 1.0), (second, 1.4)):
+        assert isinstance(result, Timing)
+        assert result.seconds == pytest.approx((2e-3,) * 3) and result.pace == pytest.approx(pace)
+    samples = [2e-3, 1e-3] * 3
+    each = 2 if state == "warm" else 1  # once more, since the other kernel was in the caches
+    assert bench.runs == 2 * [k for kernel in (1e-3, *samples) for k in [kernel] * each]
+    worker.load(request(3e-3), 0)
+    assert worker.sample(0, 1e-3) == pytest.approx(3e-3)
+
+
+def test_without_its_usual_time_the_pacer_does_not_run() -> None:
+    bench = Bench(Machine(lambda now: 1.4))
+    worker = started(bench, "warm")
+    worker.pacer(request(1e-3))
+    result = worker.measure(request(2e-3), math.inf)
+    assert isinstance(result, Timing) and result.pace is None
+    assert result.median == pytest.approx(2.8e-3) and set(bench.runs) == {2e-3}
+
+
+def test_the_pacer_has_arrays_of_its_own_and_goes_with_its_task() -> None:
+    bench = Bench(Machine(lambda now: 1.0))
+    worker = started(bench, "warm")
+    worker.pacer(request(1e-3))
+    worker.measure(request(2e-3), math.inf, 1e-3)
+    own, shared = bench.memories
+    assert own.outputs is not shared.outputs and own.packed is not shared.packed
+    assert own.inputs is shared.inputs and bench.loaded == [1e-3]
+    worker.pacer(request(3e-3))
+    assert bench.loaded == [3e-3]
+    worker.task(DAG.key, pickle.dumps(DAG), pickle.dumps(None))
+    assert bench.loaded == []
