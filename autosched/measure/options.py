@@ -100,8 +100,8 @@ class MeasureOptions:
             check_number("builders", self.builders, 1, math.inf)
         for name in (
             "tolerance", "agreed", "min_sample_s", "burst_s", "drop_first", "drop_second",
-            "drop_late", "enough_s", "wake_s", "interruption_s", "warmup_s", "build_timeout_s", "run_timeout_s",
-            "reference_timeout_s", "seed",
+            "drop_late", "enough_s", "wake_s", "interruption_s", "warmup_s", "build_timeout_s",
+            "run_timeout_s", "reference_timeout_s", "seed",
         ):  # fmt: skip
             check_number(name, getattr(self, name), 0, math.inf)
 
