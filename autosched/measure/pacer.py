@@ -14,21 +14,18 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Final
-
-import numpy as np
 
 from autosched.measure.result import MeasureResult, Timing
 from autosched.tasks.candidate import Candidate
 
 # A kernel that takes less than this share of the pacer's time takes its place.
 _SHORTER: Final = 0.5
-# The usual pace is that of the quieter moments: so many of the last bursts were quicker.
-_QUIET: Final = 0.25
-# Bursts that are remembered.
+# Bursts whose paces are remembered: the middle one is the usual pace.
 _PACES: Final = 256
-# A pace that is quicker than usual by more than noise.
-_QUICKER: Final = 0.9
+# How far the usual pace may be from what it was taken to be: the logarithm.
+_DRIFT: Final = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +76,13 @@ class TaskPace:
 
     Attributes:
         pacer: None before the first success.
-        paces: of the last bursts.
-        batches: that were levelled.
+        paces: of the last bursts beside this pacer.
+        known: whether it has been found what the pacer usually takes.
     """
 
     pacer: Pacer | None = None
     paces: deque[float] = field(default_factory=lambda: deque(maxlen=_PACES))
-    batches: int = 0
+    known: bool = False
 
     def follow(self, candidate: Candidate, kernel: bytes, timing: Timing) -> None:
         """Another candidate was timed: the first one, or a much faster one, is the pacer.
@@ -95,19 +92,23 @@ class TaskPace:
             kernel: its machine code, pickled.
             timing: its result.
         """
-        self.paces.append(1.0 if timing.pace is None else timing.pace)
         if self.pacer is None or timing.median < _SHORTER * self.pacer.seconds:
             self.pacer = Pacer(candidate, kernel, timing.median)
+            self.paces.clear()
+            self.known = False
+        self.paces.append(1.0 if timing.pace is None else timing.pace)
 
     def levelled(self, results: Sequence[MeasureResult]) -> list[MeasureResult]:
         """Results of a batch, at the usual pace.
 
-        The pacer's first burst may have met any moment.  So what is usual is found again after the
-        first batch, and whenever the machine turns out to be clearly quicker.
+        The pacer's first burst may have met any moment.  So what is usual is found again after its
+        first batch, and whenever it has turned out to be clearly different.
         """
-        self.batches += 1
-        level = float(np.quantile(self.paces, _QUIET)) if self.paces else 1.0
-        if self.pacer is None or (self.batches > 1 and level > _QUICKER):
+        if self.pacer is None:
+            return list(results)
+        level, known = median(self.paces), self.known
+        self.known = True
+        if known and abs(math.log(level)) < _DRIFT:
             return list(results)
         self.pacer = replace(self.pacer, seconds=level * self.pacer.seconds)
         self.paces = deque((pace / level for pace in self.paces), maxlen=_PACES)

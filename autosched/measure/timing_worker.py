@@ -17,7 +17,14 @@ from autosched.measure.inputs import is_constant, random_inputs
 from autosched.measure.messages import ComingCandidate, TimingRequest
 from autosched.measure.options import MeasureOptions
 from autosched.measure.pacer import PacedRun
-from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing, leaves_warm
+from autosched.measure.result import (
+    WRONG_RESULT,
+    Failure,
+    MeasureResult,
+    Timing,
+    constant_state,
+    leaves_warm,
+)
 from autosched.measure.sampling import burst, inner_runs
 from autosched.measure.task_memory import TaskMemory
 from autosched.measure.variant_errors import SMALL, of_variant, variant_errors
@@ -85,12 +92,16 @@ class TimingWorker:
         self._tasks[key] = TaskMemory(task_dag, inputs, oracle)
 
     def pacer(self, request: TimingRequest) -> None:
-        """Keep a kernel loaded that says how fast the machine is, with arrays of its own: what it
-        computes must not count as the result of another kernel.
+        """Keep a kernel loaded that says how fast the machine is.
+
+        What it computes must not count as the result of another kernel, and it must not bring
+        constants into the caches for it: these are its own, unless they are flushed anyway.
         """
         self._drop_pacer()
         task = self._tasks[request.task]
-        loaded = self._load(request, replace(task, packed={}, outputs={}))
+        flushed = constant_state(self._options.state) == "dram_cold"
+        packed = task.packed if flushed else {}
+        loaded = self._load(request, replace(task, packed=packed, outputs={}))
         self._pacer = None if isinstance(loaded, Failure) else loaded
 
     def prepare(self, key: str, coming: Sequence[ComingCandidate]) -> None:
