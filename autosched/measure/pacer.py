@@ -76,11 +76,13 @@ class TaskPace:
 
     Attributes:
         pacer: None before the first success.
+        number: of the pacer: so many kernels have been it.
         paces: of the last bursts beside this pacer.
         known: whether it has been found what the pacer usually takes.
     """
 
     pacer: Pacer | None = None
+    number: int = 0
     paces: deque[float] = field(default_factory=lambda: deque(maxlen=_PACES))
     known: bool = False
 
@@ -94,6 +96,7 @@ class TaskPace:
         """
         if self.pacer is None or timing.median < _SHORTER * self.pacer.seconds:
             self.pacer = Pacer(candidate, kernel, timing.median)
+            self.number += 1
             self.paces.clear()
             self.known = False
         self.paces.append(1.0 if timing.pace is None else timing.pace)

@@ -236,7 +236,7 @@ class Timer:
         sketch, values = pacer.candidate.sketch, _ints(pacer.candidate.values)
         self._define(task, sketch)
         request = TimingRequest(task.key, sketch.key, values, pacer.kernel)
-        key, limit = f"{task.key} {sketch.key} {values}", self._options.run_timeout_s
+        key, limit = f"{task.key} {task.pace.number}", self._options.run_timeout_s
         self._child.define("pacer", key, request, timeout_s=limit, forgets=("pacer",))
         return pacer.seconds
 

@@ -34,6 +34,9 @@ from sketch.schedule.sketch import Sketch
 
 # Samples per candidate and round of an interleaved re-measurement; their median is kept.
 _ROUND_SAMPLES: Final = 5
+# A longer pacer, as a share of what a burst may take, would only take time: long kernels have met
+# many moments of the machine themselves.
+_LONGEST_PACER: Final = 0.1
 
 
 class TimingWorker:
@@ -175,7 +178,7 @@ class TimingWorker:
     def _runs_of(self, loaded: Any, pacer_s: float | None) -> Callable[[int], float]:
         """What gives mean seconds of so many runs, with a pacer at the usual pace."""
         bench, state, pacer = self._bench, self._options.state, self._pacer
-        if pacer is None or pacer_s is None:
+        if pacer is None or pacer_s is None or pacer_s > _LONGEST_PACER * self._options.burst_s:
             return lambda runs: bench.run(loaded, runs, state)
         again = leaves_warm(state)  # the other kernel does not
         runs_of_pacer = inner_runs(pacer_s, self._options)

@@ -182,11 +182,14 @@ def test_the_child_measures_beside_the_pacer(state: CacheState) -> None:
     assert worker.sample(0, 1e-3) == pytest.approx(3e-3)
 
 
-def test_without_its_usual_time_the_pacer_does_not_run() -> None:
+@pytest.mark.parametrize("pacer_s", [None, 0.051])
+def test_without_its_usual_time_or_where_it_is_long_the_pacer_does_not_run(
+    pacer_s: float | None,
+) -> None:
     bench = Bench(Machine(lambda now: 1.4))
     worker = started(bench, "warm")
     worker.pacer(request(1e-3))
-    result = worker.measure(request(2e-3), math.inf)
+    result = worker.measure(request(2e-3), math.inf, pacer_s)
     assert isinstance(result, Timing) and result.pace is None
     assert result.median == pytest.approx(2.8e-3) and set(bench.runs) == {2e-3}
 
