@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from sketch.lower.placement import Placement, place
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 from sketch.schedule.steps import Pack
+
+# Rows of a sketch whose packed constants are known, a few batches: finding them takes milliseconds.
+_KNOWN_ROWS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +127,22 @@ def preparations(sketch: Sketch, values: Mapping[DecisionId, int]) -> dict[str, 
 def _packings(sketch: Sketch, values: Mapping[DecisionId, int]) -> Mapping[str, Packing]:
     """The packed constants of a row, by name.
 
-    A kernel is bound several times: to be checked, to be measured, to be used.
+    A kernel is bound several times: constants are made while it is compiled, it is measured in
+    several bursts, checked and used, with others of its batch in between.
     """
-    known, row = _last_packings(sketch), frozenset(values.items())
+    known, row = _known_packings(sketch), frozenset(values.items())
     found = known.get(row)
     if found is None:
         found = _find_packings(sketch, values)
-        known.clear()
+        if len(known) >= _KNOWN_ROWS:
+            known.clear()
         known[row] = found
     return found
 
 
 @kept
-def _last_packings(_: Sketch) -> dict[frozenset[tuple[DecisionId, int]], Mapping[str, Packing]]:
-    """Of the row that was asked for last."""
+def _known_packings(_: Sketch) -> dict[frozenset[tuple[DecisionId, int]], Mapping[str, Packing]]:
+    """By row, of those that were asked for lately."""
     return {}
 
 

@@ -23,6 +23,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.prepared import LinearMap
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.lower import packing as packing_module
 from sketch.lower.packing import Packing, Preparation, preparations
 from sketch.population.population import sample
 from sketch.rules.generate import generate
@@ -61,6 +62,18 @@ def test_what_was_made_is_what_a_kernel_gets() -> None:
     assert packing is not None and len(made) == 2
     got = memory.input(Argument("B", "float32", packing.shape, "constant"), WANTED["B"])
     assert got is made and list(memory.packed) == [before]
+
+
+def test_how_constants_are_packed_is_found_once_for_all_candidates_of_a_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sketch = pickle.loads(pickle.dumps(SKETCH))  # of which nothing is known
+    rows = sample(sketch, 20, np.random.default_rng(1))
+    batch = [rows.row(n) for n in range(20)]
+    found = [preparations(sketch, values) for values in batch]
+    monkeypatch.setattr(packing_module, "place", None)
+    assert [preparations(sketch, values) for values in batch] == found
+    assert len({str(preparation) for preparation in found}) > 1
 
 
 def test_what_is_computed_of_a_constant_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
