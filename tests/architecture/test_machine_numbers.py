@@ -84,11 +84,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_TURNS_IN_FLIGHT": "time of a choice",
     },
     "autosched/tuning/spaces_ahead.py": {"_MOST": "spaces on their way"},
-    "costmodel/extract/gpu_lanes.py": {
-        "_BANKS": "CUDA: the same on all architectures",
-        "_WORD_BYTES": "CUDA: the same on all architectures",
-        "SECTOR_BYTES": "CUDA: the same on all architectures",
-    },
+    "sketch/lower/packing.py": {"_KNOWN_ROWS": "rows that are remembered"},
+    "costmodel/extract/gpu_lanes.py": dict.fromkeys(
+        ("_BANKS", "_WORD_BYTES", "SECTOR_BYTES"), "CUDA: the same on all architectures"
+    ),
     "costmodel/extract/gpu_terms.py": {"_ROUNDS": "length of code"},
     "costmodel/extract/gpu_memory.py": {"_SHARE_THAT_STAYS": "share of a cache"},
     "costmodel/extract/evictions.py": {"_ALL_GONE": "share of a cache"},
