@@ -197,7 +197,7 @@ class FleetRunner(BatchRunner):
         with self._changed:
             counts = self.dispatcher.finish(machine, number, answer, time.monotonic())
             if counts is not None:
-                times = [r.best for r in counts.results if isinstance(r, Timing)]
+                times = [r.median for r in counts.results if isinstance(r, Timing)]
                 if work.kind == "measure":
                     known = self._best.get(work.task, math.inf)
                     self._best[work.task] = min(known, *times, math.inf)

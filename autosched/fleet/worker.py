@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -40,7 +41,8 @@ class MachineWorker:
         ``alone``: one process times all, as one has the GPU.
         """
         try:
-            self._runner = LocalRunner(target, options)
+            # What is usual is known on one machine only: it would set machines apart.
+            self._runner = LocalRunner(target, replace(options, paced=False))
             self._beside = self._runner if alone else sentinel_runner(target, options)
             self._sentinel = SentinelKernel(target, self._beside)
         except AutoschedError as error:

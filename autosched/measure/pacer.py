@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
@@ -22,6 +22,8 @@ from autosched.tasks.candidate import Candidate
 
 # A kernel that takes less than this share of the pacer's time takes its place.
 _SHORTER: Final = 0.5
+# Samples of a timing that says what a pacer takes.
+_SAMPLES: Final = 3
 # Bursts whose paces are remembered: the middle one is the usual pace.
 _PACES: Final = 256
 # How far the usual pace may be from what it was taken to be: the logarithm.
@@ -52,21 +54,26 @@ class PacedRun:
         usual_s: seconds that the pacer usually takes.
 
     Attributes:
+        alone: ``run``.
         paces: of the machine in each call, times as slow as usual.
     """
 
     def __init__(
         self, run: Callable[[int], float], run_pacer: Callable[[], float], usual_s: float
     ) -> None:
-        self._run, self._run_pacer, self._usual_s = run, run_pacer, usual_s
+        self.alone, self._run_pacer, self._usual_s = run, run_pacer, usual_s
         self._before_s = run_pacer()
         self.paces: list[float] = []
 
     def __call__(self, runs: int) -> float:
-        """Mean seconds of ``runs`` executions, as they would be at the usual pace."""
-        seconds, before_s = self._run(runs), self._before_s
+        """Mean seconds of ``runs`` executions, as they would be at the usual pace.
+
+        Of the two runs of the pacer the quicker one counts: an interruption of one of them must not
+        make the kernel seem to be faster than it is.
+        """
+        seconds, before_s = self.alone(runs), self._before_s
         self._before_s = self._run_pacer()
-        self.paces.append(math.sqrt(before_s * self._before_s) / self._usual_s)
+        self.paces.append(min(before_s, self._before_s) / self._usual_s)
         return seconds / self.paces[-1]
 
 
@@ -77,7 +84,7 @@ class TaskPace:
     Attributes:
         pacer: None before the first success.
         number: of the pacer: so many kernels have been it.
-        paces: of the last bursts beside this pacer.
+        paces: of the last bursts.
         known: whether it has been found what the pacer usually takes.
     """
 
@@ -87,39 +94,42 @@ class TaskPace:
     known: bool = False
 
     def follow(self, candidate: Candidate, kernel: bytes, timing: Timing) -> None:
-        """Another candidate was timed: the first one, or a much faster one, is the pacer.
+        """Another candidate was timed: the first one, or a much faster one, is the pacer, unless
+        it was dropped early: its few samples say little.
 
         Args:
             candidate: that was timed.
             kernel: its machine code, pickled.
             timing: its result.
         """
-        if self.pacer is None or timing.median < _SHORTER * self.pacer.seconds:
+        many = len(timing.seconds) >= _SAMPLES
+        if many and (self.pacer is None or timing.median < _SHORTER * self.pacer.seconds):
             self.pacer = Pacer(candidate, kernel, timing.median)
             self.number += 1
-            self.paces.clear()
-            self.known = False
-        self.paces.append(1.0 if timing.pace is None else timing.pace)
+        if self.pacer is not None:
+            self.paces.append(1.0 if timing.pace is None else timing.pace)
 
-    def levelled(self, results: Sequence[MeasureResult]) -> list[MeasureResult]:
-        """Results of a batch, at the usual pace.
+    def new_level(self) -> float:
+        """How many times as long as it was taken to be the pacer usually takes; 1: as long.
 
-        The pacer's first burst may have met any moment.  So what is usual is found again after its
-        first batch, and whenever it has turned out to be clearly different.
+        Its first burst may have met any moment.  So what is usual is found again after its first
+        batch, and whenever it has turned out to be clearly different.  Results since then are to be
+        multiplied by it (``at_level``).
         """
         if self.pacer is None:
-            return list(results)
+            return 1.0
         level, known = median(self.paces), self.known
         self.known = True
         if known and abs(math.log(level)) < _DRIFT:
-            return list(results)
+            return 1.0
         self.pacer = replace(self.pacer, seconds=level * self.pacer.seconds)
         self.paces = deque((pace / level for pace in self.paces), maxlen=_PACES)
-        return [_at_level(result, level) for result in results]
+        return level
 
 
-def _at_level(result: MeasureResult, level: float) -> MeasureResult:
-    if not isinstance(result, Timing):
+def at_level(result: MeasureResult, level: float) -> MeasureResult:
+    """A timing whose pacer turns out to take ``level`` times as long; a failure as it is."""
+    if not isinstance(result, Timing) or level == 1.0:
         return result
     seconds = tuple(level * s for s in result.seconds)
     return replace(result, seconds=seconds, pace=(result.pace or 1.0) / level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
@@ -14,8 +15,10 @@ from autosched.measure.burst_noise import BatchBursts, BurstNoise
 from autosched.measure.errors import BatchInterrupted, MeasureError
 from autosched.measure.function_reference import reference_of
 from autosched.measure.options import MeasureOptions
+from autosched.measure.pacer import at_level
 from autosched.measure.protocol import MeasuredTask, Ticket
-from autosched.measure.result import Failure, MeasureResult, Timing
+from autosched.measure.result import Failure, MeasureResult, Timing, constant_state
+from autosched.measure.task_memory import constant_bytes
 from autosched.measure.timer import TaskState, Timer
 from autosched.measure.zygote import Zygote
 from autosched.system.noted_signals import noted_signals
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from autosched.measure.builder import Build
 
 DEFAULT_BUILD: Final = "autosched.measure.builder:build_candidate"
+# Bytes of a task's constants that its pacer may have once more.
+_MOST_CONSTANTS: Final = 64 << 20
 
 
 class LocalRunner(BatchRunner):
@@ -124,7 +129,7 @@ class LocalRunner(BatchRunner):
             self._timer.prepare(state, ticket.candidates)
         built = self._take(ticket)
         state.best_s = state.best_s if best_s is None else best_s
-        known_s = state.best_s
+        known_s, levelled = state.best_s, state.pace.known
         results: list[MeasureResult] = []
         try:
             with noted_signals() as signals:
@@ -134,7 +139,10 @@ class LocalRunner(BatchRunner):
                     if isinstance(result, Timing):
                         result = replace(result, build_s=timed.seconds)
                     results.append(result)
-                results = state.pace.levelled(results)
+                level = state.pace.new_level()
+                results = [at_level(result, level) for result in results]
+                known_s *= level if levelled else 1.0
+                state.best_s = min(known_s, *map(_median, results), math.inf)
                 bursts = BatchBursts(
                     self._noise, results, known_s, self._bursts, self.options.drop_second
                 )
@@ -145,7 +153,8 @@ class LocalRunner(BatchRunner):
                         again = self._measured(state, ticket.candidates[n], built[n].built)
                         bursts.add(n, again)
         except KeyboardInterrupt as error:
-            raise BatchInterrupted(results) from error
+            level = state.pace.new_level()
+            raise BatchInterrupted([at_level(result, level) for result in results]) from error
         for candidate, timed, result in zip(ticket.candidates, built, results, strict=True):
             if isinstance(result, Timing) and isinstance(timed.built, bytes):
                 state.fastest.note(candidate, timed.built, result.median)
@@ -156,8 +165,8 @@ class LocalRunner(BatchRunner):
             return kernel
         result = self._timer.measure(state, candidate, kernel, state.best_s)
         if isinstance(result, Timing):
-            state.best_s = min(state.best_s, result.best)
-            if self._paced:
+            state.best_s = min(state.best_s, result.median)
+            if state.paced:
                 state.pace.follow(candidate, kernel, result)
         return result
 
@@ -197,7 +206,10 @@ class LocalRunner(BatchRunner):
 
     def _state(self, task: MeasuredTask) -> TaskState:
         if task.key not in self._tasks:
-            self._tasks[task.key] = TaskState(task.key, pickle.dumps(task.dag))
+            # The pacer has constants of its own, unless they are in no cache anyway.
+            light = constant_bytes(task.dag) <= _MOST_CONSTANTS
+            paced = self._paced and (light or constant_state(self.options.state) == "dram_cold")
+            self._tasks[task.key] = TaskState(task.key, pickle.dumps(task.dag), paced=paced)
         return self._tasks[task.key]
 
     def _built(self, state: TaskState, candidate: Candidate) -> Future[TimedBuild]:
@@ -228,6 +240,11 @@ class LocalRunner(BatchRunner):
         if ticket.number not in self._building:
             raise not_waiting(ticket)
         return self._building[ticket.number]
+
+
+def _median(result: MeasureResult) -> float:
+    """Seconds; infinite of a failure."""
+    return result.median if isinstance(result, Timing) else math.inf
 
 
 def _done(built: TimedBuild) -> Future[TimedBuild]:

@@ -19,13 +19,24 @@ def inner_runs(seconds: float, options: MeasureOptions) -> int:
     return max(1, math.ceil(options.min_sample_s / seconds))
 
 
-def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -> tuple[float, ...]:
+def burst(
+    run: Callable[[int], float],
+    best_s: float,
+    options: MeasureOptions,
+    alone: Callable[[int], float] | None = None,
+) -> tuple[float, ...]:
     """Samples of one candidate, in seconds per run, in the order taken.
 
     ``run(n)`` gives the mean seconds of n runs.  A candidate that is clearly slower than ``best_s``
     gets one or two samples, one whose rank is known after a few of them no more.  Short kernels run
     for ``options.warmup_s`` between the first two: a core that was waiting for a kernel takes some
     time to reach its speed again.
+
+    Args:
+        run: mean seconds of so many runs.
+        best_s: fastest time so far.
+        options: how many samples, and when to stop.
+        alone: the same runs as ``run``, without what else it does; None: it does nothing else.
     """
     first = run(1)
     spent, limit = first, options.drop_first * best_s + options.wake_s
@@ -35,7 +46,7 @@ def burst(run: Callable[[int], float], best_s: float, options: MeasureOptions) -
     if first > limit:
         return (first,)
     while spent < options.warmup_s:
-        spent += run(1)
+        spent += (alone or run)(1)
     runs = inner_runs(first, options)
     samples = [first, run(runs)]
     spent += samples[1] * runs

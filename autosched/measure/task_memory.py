@@ -190,10 +190,14 @@ def copies_beyond_l2(dag: ComputeDAG, target: Target, state: CacheState) -> int:
     """
     if constant_state(state) != "l2_cold":
         return 1
-    placeholders = [t.op for t in dag.inputs if isinstance(t.op, Placeholder) and t.op.constant]
-    size = sum(prod(op.shape) * size_of(op.dtype) for op in placeholders)
     wanted = 2 * target.l2_bytes * target.threads
-    return min(_MOST_COPIES, 1 + -(-wanted // max(size, 1)))
+    return min(_MOST_COPIES, 1 + -(-wanted // max(constant_bytes(dag), 1)))
+
+
+def constant_bytes(dag: ComputeDAG) -> int:
+    """Of all constants of a task."""
+    placeholders = [t.op for t in dag.inputs if isinstance(t.op, Placeholder) and t.op.constant]
+    return sum(prod(op.shape) * size_of(op.dtype) for op in placeholders)
 
 
 def _of_size(array: Array, argument: Argument) -> Array:

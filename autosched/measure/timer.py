@@ -27,6 +27,9 @@ from sketch.target.target import Target
 
 # Interleaved re-measurements begin so often again because their process was killed from outside.
 _SECOND_CHANCES: Final = 3
+# A longer pacer, as a share of what a burst may take, would only take time: long kernels have met
+# many moments of the machine themselves.
+_LONGEST_PACER: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -40,6 +43,7 @@ class TaskState:
         reference: the oracle's result, on its way; None until a check needs it.
         asked: how often it was asked for: more than once only where it was lost.
         fastest: machine code of its fastest candidates.
+        paced: whether it has a pacer.
         pace: of the machine while it is measured.
     """
 
@@ -49,6 +53,7 @@ class TaskState:
     reference: Future[Built] | None = None
     asked: int = 0
     fastest: FastestKernels = field(default_factory=FastestKernels)
+    paced: bool = True
     pace: TaskPace = field(default_factory=TaskPace)
 
     @property
@@ -148,7 +153,13 @@ class Timer:
             result: MeasureResult = again_when_killed(request)
             return result
         except (ChildDiedError, ChildTimeoutError) as error:
-            return _lost(error)
+            lost, died = _lost(error), isinstance(error, ChildDiedError) and not error.from_outside
+        if not (died and paced and task.pace.pacer):
+            return lost
+        alone = self._measure(task, candidate, kernel, best_s, paced=False)
+        if isinstance(alone, Timing):
+            task.pace.pacer = None  # it was the pacer that took the process down
+        return alone
 
     def verify(self, task: TaskState, candidate: Candidate, kernel: bytes) -> float | Failure:
         """Relative error of one run against the oracle."""
@@ -201,7 +212,7 @@ class Timer:
         failures: dict[int, MeasureResult] = {}
         errors: dict[int, float] = {}
         samples: dict[int, list[float]] = {}
-        number = -1
+        number, pacer_s = -1, self._pacer_if_it_loads(task)
         try:
             for number, (candidate, kernel) in built.items():
                 loaded = self._call(task, candidate, kernel, "load", number)
@@ -212,7 +223,6 @@ class Timer:
                 else:
                     errors[number], samples[number] = loaded, []
             for _ in range(rounds):
-                pacer_s = self._pacer_s(task)
                 for number, taken in samples.items():
                     taken.append(self._request("sample", number, pacer_s))
         except (ChildDiedError, ChildTimeoutError) as error:
@@ -231,7 +241,7 @@ class Timer:
     def _pacer_s(self, task: TaskState) -> float | None:
         """Seconds that the task's pacer usually takes, once the child has it; None without one."""
         pacer = task.pace.pacer
-        if pacer is None:
+        if pacer is None or pacer.seconds > _LONGEST_PACER * self._options.burst_s:
             return None
         sketch, values = pacer.candidate.sketch, _ints(pacer.candidate.values)
         self._define(task, sketch)
@@ -239,6 +249,14 @@ class Timer:
         key, limit = f"{task.key} {task.pace.number}", self._options.run_timeout_s
         self._child.define("pacer", key, request, timeout_s=limit, forgets=("pacer",))
         return pacer.seconds
+
+    def _pacer_if_it_loads(self, task: TaskState) -> float | None:
+        """``_pacer_s``; where the process is lost by it, there is no pacer any more."""
+        try:
+            return self._pacer_s(task)
+        except (ChildDiedError, ChildTimeoutError):
+            task.pace.pacer = None
+            return None
 
     def _define(self, task: TaskState, *sketches: Sketch) -> None:
         """Send a task and sketches, unless the child has them."""

@@ -34,9 +34,8 @@ from sketch.schedule.sketch import Sketch
 
 # Samples per candidate and round of an interleaved re-measurement; their median is kept.
 _ROUND_SAMPLES: Final = 5
-# A longer pacer, as a share of what a burst may take, would only take time: long kernels have met
-# many moments of the machine themselves.
-_LONGEST_PACER: Final = 0.1
+# A run that takes so long has the caches for itself: nothing is run before it to warm them.
+_LONG_S: Final = 50e-3
 
 
 class TimingWorker:
@@ -178,14 +177,14 @@ class TimingWorker:
     def _runs_of(self, loaded: Any, pacer_s: float | None) -> Callable[[int], float]:
         """What gives mean seconds of so many runs, with a pacer at the usual pace."""
         bench, state, pacer = self._bench, self._options.state, self._pacer
-        if pacer is None or pacer_s is None or pacer_s > _LONGEST_PACER * self._options.burst_s:
+        if pacer is None or pacer_s is None:
             return lambda runs: bench.run(loaded, runs, state)
         again = leaves_warm(state)  # the other kernel does not
         runs_of_pacer = inner_runs(pacer_s, self._options)
 
         def seconds_of(kernel: Any, runs: int) -> float:
-            if again:
-                bench.run(kernel, 1, state)
+            if again and (first := bench.run(kernel, 1, state)) > _LONG_S:
+                return first
             return bench.run(kernel, runs, state)
 
         return PacedRun(
@@ -203,7 +202,8 @@ class TimingWorker:
         self, request: TimingRequest, loaded: Any, best_s: float, pacer_s: float | None
     ) -> MeasureResult:
         run, wanted = self._runs_of(loaded, pacer_s), self._options.check
-        seconds = burst(run, best_s, self._options)
+        alone = run.alone if isinstance(run, PacedRun) else None
+        seconds = burst(run, best_s, self._options, alone)
         error: float | None = None
         best = min(seconds) < best_s or self._is_compared(request)
         if wanted == "all" or (wanted == "best" and best):

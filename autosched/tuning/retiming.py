@@ -33,7 +33,7 @@ Compared = tuple["TaskRun", list["Candidate"], list[MeasureResult]]
 _ROUNDS: Final = 16
 _LEAST: Final = 5
 # What a round takes of a candidate: so many runs, or one and these seconds.
-_SAMPLE_RUNS: Final = 6
+_SAMPLE_RUNS: Final = 14
 _SAMPLE_S: Final = 0.5
 # Of the shortest of bursts, relative to what candidates take.
 _BURST_NOISE: Final = 0.02

@@ -143,7 +143,7 @@ def test_a_lost_zygote_is_replaced():
 
 
 def test_the_timing_process_is_recycled():
-    options = MeasureOptions(check="none", builders=1, recycle_after=2, samples=1)
+    options = MeasureOptions(check="none", builders=1, recycle_after=2, samples=1, bursts=1)
     with LocalRunner(TARGET, options, faults.build) as runner:
         pids = []
         for _ in range(4):

@@ -10,7 +10,7 @@ import pytest
 
 from autosched.measure.messages import TimingRequest
 from autosched.measure.options import MeasureOptions
-from autosched.measure.pacer import PacedRun, TaskPace
+from autosched.measure.pacer import PacedRun, TaskPace, at_level
 from autosched.measure.result import CacheState, Failure, Timing
 from autosched.measure.task_memory import TaskMemory
 from autosched.measure.timing_worker import TimingWorker
@@ -43,13 +43,13 @@ def test_samples_do_not_depend_on_the_speed() -> None:
     paced = PacedRun(lambda runs: runs * machine.run(1e-3), lambda: machine.run(2e-3), 2e-3)
     seconds = [paced(1) for _ in range(5000)]
     assert min(machine.slowdown(t / 10) for t in range(100)) < 1.01
-    assert seconds == pytest.approx([1e-3] * 5000, rel=1e-3)
+    assert seconds == pytest.approx([1e-3] * 5000, rel=2e-3)
     assert min(paced.paces) < 1.01 and max(paced.paces) > 1.99
 
 
 def test_a_sample_lies_between_two_runs_of_the_pacer() -> None:
     order: list[str] = []
-    pacer_s = iter((1.0, 4.0, 1.0))
+    pacer_s = iter((2.0, 2.0, 3.0))
 
     def run(runs: int) -> float:
         order.append("kernel")
@@ -64,63 +64,82 @@ def test_a_sample_lies_between_two_runs_of_the_pacer() -> None:
     assert order == ["pacer", "kernel", "pacer", "kernel", "pacer"]
 
 
+@pytest.mark.parametrize("hit", range(4))
+def test_an_interruption_of_the_pacer_makes_no_kernel_faster(hit: int) -> None:
+    pacer_s = [1.0] * 4
+    pacer_s[hit] = 9.0
+    taken = iter(pacer_s)
+    paced = PacedRun(lambda runs: 5.0, lambda: next(taken), 1.0)
+    assert [paced(1) for _ in range(3)] == [5.0] * 3
+
+
+def timing(seconds: float, pace: float | None = 1.0, samples: int = 3) -> Timing:
+    return Timing((seconds,) * samples, pace=pace)
+
+
 def followed(*seconds: float) -> TaskPace:
     pace = TaskPace()
     for number, own in enumerate(seconds):
-        pace.follow(CANDIDATE, bytes([number]), Timing((own,), pace=1.0 if number else None))
+        pace.follow(CANDIDATE, bytes([number]), timing(own, 1.0 if number else None))
     return pace
 
 
 def test_the_first_success_is_the_pacer_and_one_twice_as_fast_after_it() -> None:
     assert TaskPace().pacer is None
     for seconds, kernel in [((4.0,), 0), ((4.0, 2.1, 9.0), 0), ((4.0, 1.9, 1.5), 1)]:
-        pacer = followed(*seconds).pacer
-        assert pacer is not None
-        assert pacer.kernel == bytes([kernel]) and pacer.seconds == seconds[kernel]
+        pace = followed(*seconds)
+        assert pace.pacer is not None and pace.number == kernel + 1
+        assert pace.pacer.kernel == bytes([kernel]) and pace.pacer.seconds == seconds[kernel]
 
 
-def batch(pace: TaskPace, *paces: float) -> list[float]:
-    """Medians of a levelled batch of candidates that take 1 s at the pacer's pace."""
-    timings = [Timing((1.0,), pace=own) for own in paces]
-    for timing in timings:
-        pace.follow(CANDIDATE, b"", timing)
-    found = pace.levelled([*timings, Failure("run", "SIGSEGV", "")])
-    assert isinstance(found.pop(), Failure)
-    return [result.median for result in found if isinstance(result, Timing)]
+def test_what_was_dropped_early_is_no_pacer() -> None:
+    pace = TaskPace()
+    pace.follow(CANDIDATE, b"", timing(1.0, None, 2))
+    assert pace.pacer is None and pace.new_level() == 1.0 and not pace.known
+    pace.follow(CANDIDATE, b"", timing(1.0, None))
+    pace.follow(CANDIDATE, b"", timing(0.1, 1.0, 2))
+    assert pace.pacer is not None and pace.pacer.seconds == 1.0
 
 
-@pytest.mark.parametrize("first", [0.5, 2.0])
+def batch(pace: TaskPace, *paces: float) -> float:
+    """The new level after a batch of candidates that take 1 s at the pacer's pace."""
+    for own in paces:
+        pace.follow(CANDIDATE, b"", timing(1.0, own))
+    return pace.new_level()
+
+
+@pytest.mark.parametrize("first", [0.5, 0.95, 2.0])
 def test_the_first_batch_tells_what_is_usual(first: float) -> None:
     """Its pacer was timed while the machine was quick, or slow."""
     pace = followed(1.0)
-    assert batch(pace, *[first] * 9) == [first] * 9
+    assert batch(pace, *[first] * 9) == first
     assert pace.pacer is not None and pace.pacer.seconds == first
-    assert batch(pace, *[1.0] * 9) == [1.0] * 9 and pace.pacer.seconds == first
+    assert batch(pace, *[1.0] * 9) == 1.0 and pace.pacer.seconds == first
 
 
 @pytest.mark.parametrize("later", [0.8, 1.25])
 def test_later_only_a_clear_change_changes_what_is_usual(later: float) -> None:
     pace = followed(1.0)
-    batch(pace, *[1.0] * 8)
-    assert batch(pace, *[1.1] * 60) == [1.0] * 60
-    assert batch(pace, *[0.9] * 60) == [1.0] * 60
+    assert batch(pace, *[1.0] * 8) == batch(pace, *[1.1] * 60) == batch(pace, *[0.9] * 60) == 1.0
     assert pace.pacer is not None and pace.pacer.seconds == 1.0
-    assert batch(pace, *[later] * 150) == [later] * 150 and pace.pacer.seconds == later
-    assert batch(pace, *[1.0] * 60) == [1.0] * 60 and pace.pacer.seconds == later
+    assert batch(pace, *[later] * 150) == later and pace.pacer.seconds == later
+    assert batch(pace, *[1.0] * 60) == 1.0 and pace.pacer.seconds == later
 
 
-def test_what_a_new_pacer_usually_takes_is_found_again() -> None:
+def test_a_new_pacer_changes_no_level() -> None:
     pace = followed(1.0)
     batch(pace, *[1.0] * 60)
-    pace.follow(CANDIDATE, b"new", Timing((0.4,), pace=1.0))
-    assert batch(pace, *[1.1] * 9) == pytest.approx([1.1] * 9)
-    assert pace.pacer is not None and pace.pacer.seconds == pytest.approx(0.44)
+    pace.follow(CANDIDATE, b"new", timing(0.4, 1.4))
+    assert pace.pacer is not None and pace.pacer.kernel == b"new"
+    assert pace.new_level() == 1.0 and pace.pacer.seconds == 0.4
 
 
-def test_a_batch_without_a_success_has_no_pace() -> None:
+def test_a_level_is_of_timings() -> None:
     failed = Failure("run", "SIGSEGV", "")
-    pace = TaskPace()
-    assert pace.levelled([failed]) == [failed] and pace.pacer is None
+    assert at_level(failed, 2.0) == failed
+    told = at_level(timing(1.0, 3.0), 2.0)
+    assert isinstance(told, Timing) and told.median == 2.0 and told.pace == 1.5
+    assert at_level(timing(1.0, None), 1.0).pace is None  # type: ignore[union-attr]
 
 
 class Bench:
@@ -182,16 +201,29 @@ def test_the_child_measures_beside_the_pacer(state: CacheState) -> None:
     assert worker.sample(0, 1e-3) == pytest.approx(3e-3)
 
 
-@pytest.mark.parametrize("pacer_s", [None, 0.051])
-def test_without_its_usual_time_or_where_it_is_long_the_pacer_does_not_run(
-    pacer_s: float | None,
-) -> None:
+def test_without_its_usual_time_the_pacer_does_not_run() -> None:
     bench = Bench(Machine(lambda now: 1.4))
     worker = started(bench, "warm")
     worker.pacer(request(1e-3))
-    result = worker.measure(request(2e-3), math.inf, pacer_s)
+    result = worker.measure(request(2e-3), math.inf)
     assert isinstance(result, Timing) and result.pace is None
     assert result.median == pytest.approx(2.8e-3) and set(bench.runs) == {2e-3}
+
+
+def test_a_short_kernel_warms_up_without_the_pacer() -> None:
+    bench = Bench(Machine(lambda now: 1.0))
+    worker = started(bench, "network_l2_cold")
+    worker.pacer(request(1e-3))
+    worker.measure(request(1e-6), math.inf, 1e-3)
+    assert bench.runs.count(1e-6) > 500 and bench.runs.count(1e-3) == 4
+
+
+def test_a_long_kernel_runs_once_a_sample() -> None:
+    bench = Bench(Machine(lambda now: 1.0))
+    worker = started(bench, "warm")
+    worker.pacer(request(1e-3))
+    worker.measure(request(0.3), 0.01, 1e-3)
+    assert bench.runs.count(0.3) == 1
 
 
 @pytest.mark.parametrize("state", ["warm", "network_l2_cold", "network_dram_cold"])

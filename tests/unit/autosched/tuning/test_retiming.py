@@ -97,7 +97,7 @@ def test_the_long_comparison_takes_the_time_that_there_is() -> None:
     ((count, rounds),) = machine.runner.rounds[1:]
     assert count == 12 and 5 <= rounds < 16
     machine.runner.rounds.clear()
-    list(machine.compared(machine.runner.now_s + 0.03))
+    list(machine.compared(machine.runner.now_s + 0.04))
     assert machine.runner.rounds == [(4, 5)], "there is no time for more"
     machine.runner.rounds.clear()
     assert list(machine.compared(machine.runner.now_s)) == [] and not machine.runner.rounds
@@ -138,7 +138,7 @@ def test_rounds_that_differ_much_say_less_than_what_was_known() -> None:
     assert by_belief([1.0], [even[0]]) == [0]
 
 
-@pytest.mark.parametrize(("limit_s", "rounds"), [(10.0, [5]), (3.5, [3]), (1.0, [])])
+@pytest.mark.parametrize(("limit_s", "rounds"), [(12.0, [5]), (7.0, [3]), (1.0, [])])
 def test_slow_candidates_get_the_rounds_that_fit(limit_s: float, rounds: list[int]) -> None:
     options = replace(OPTIONS, contenders=0)
     machine = Machine(0.01, 0, options)
