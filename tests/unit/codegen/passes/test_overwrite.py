@@ -50,7 +50,7 @@ def attention(rows: int, columns: int) -> ComputeDAG:
 
 
 def test_powers_take_the_place_of_scores() -> None:
-    dag, rng = attention(200, 48), np.random.default_rng(0)
+    dag, rng = attention(72, 48), np.random.default_rng(0)
     target = replace(instruction_sets()[0], threads=1)
     inputs, moved = random_inputs(dag, rng), 0
     for sketch in generate(dag, target):
