@@ -22,6 +22,8 @@ from autosched.tasks.candidate import Candidate
 
 # A kernel that takes less than this share of the pacer's time takes its place.
 _SHORTER: Final = 0.5
+# A pace that is slower is not that of cores which others share, but of a kernel that had to wait.
+_INTERRUPTED: Final = 1.5
 # Samples of a timing that says what a pacer takes.
 _SAMPLES: Final = 3
 # Bursts whose paces are remembered: the middle one is the usual pace.
@@ -69,12 +71,14 @@ class PacedRun:
         """Mean seconds of ``runs`` executions, as they would be at the usual pace.
 
         Of the two runs of the pacer the quicker one counts: an interruption of one of them must not
-        make the kernel seem to be faster than it is.
+        make the kernel seem to be faster than it is.  Where both were interrupted the kernel may
+        have run between the interruptions: what it took stays as it is.
         """
         seconds, before_s = self.alone(runs), self._before_s
         self._before_s = self._run_pacer()
-        self.paces.append(min(before_s, self._before_s) / self._usual_s)
-        return seconds / self.paces[-1]
+        pace = min(before_s, self._before_s) / self._usual_s
+        self.paces.append(pace)
+        return seconds if pace > _INTERRUPTED else seconds / pace
 
 
 @dataclass(slots=True)
@@ -106,8 +110,9 @@ class TaskPace:
         if many and (self.pacer is None or timing.median < _SHORTER * self.pacer.seconds):
             self.pacer = Pacer(candidate, kernel, timing.median)
             self.number += 1
-        if self.pacer is not None:
-            self.paces.append(1.0 if timing.pace is None else timing.pace)
+        pace = 1.0 if timing.pace is None else timing.pace
+        if self.pacer is not None and pace <= _INTERRUPTED:
+            self.paces.append(pace)
 
     def new_level(self) -> float:
         """How many times as long as it was taken to be the pacer usually takes; 1: as long.
@@ -116,7 +121,7 @@ class TaskPace:
         batch, and whenever it has turned out to be clearly different.  Results since then are to be
         multiplied by it (``at_level``).
         """
-        if self.pacer is None:
+        if self.pacer is None or not self.paces:
             return 1.0
         level, known = median(self.paces), self.known
         self.known = True
@@ -131,5 +136,7 @@ def at_level(result: MeasureResult, level: float) -> MeasureResult:
     """A timing whose pacer turns out to take ``level`` times as long; a failure as it is."""
     if not isinstance(result, Timing) or level == 1.0:
         return result
-    seconds = tuple(level * s for s in result.seconds)
-    return replace(result, seconds=seconds, pace=(result.pace or 1.0) / level)
+    pace = 1.0 if result.pace is None else result.pace
+    corrected = pace <= _INTERRUPTED
+    seconds = tuple(level * s for s in result.seconds) if corrected else result.seconds
+    return replace(result, seconds=seconds, pace=pace / level)
