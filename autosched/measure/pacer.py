@@ -28,6 +28,8 @@ _INTERRUPTED: Final = 1.5
 _SAMPLES: Final = 3
 # Bursts whose paces are remembered: the middle one is the usual pace.
 _PACES: Final = 256
+# So many bursts at which it always took longer than ``_INTERRUPTED``: what it takes was misjudged.
+_ENOUGH: Final = 16
 # How far the usual pace may be from what it was taken to be: the logarithm.
 _DRIFT: Final = 0.15
 
@@ -110,9 +112,8 @@ class TaskPace:
         if many and (self.pacer is None or timing.median < _SHORTER * self.pacer.seconds):
             self.pacer = Pacer(candidate, kernel, timing.median)
             self.number += 1
-        pace = 1.0 if timing.pace is None else timing.pace
-        if self.pacer is not None and pace <= _INTERRUPTED:
-            self.paces.append(pace)
+        if self.pacer is not None:
+            self.paces.append(1.0 if timing.pace is None else timing.pace)
 
     def new_level(self) -> float:
         """How many times as long as it was taken to be the pacer usually takes; 1: as long.
@@ -121,15 +122,22 @@ class TaskPace:
         batch, and whenever it has turned out to be clearly different.  Results since then are to be
         multiplied by it (``at_level``).
         """
-        if self.pacer is None or not self.paces:
+        level, known = self._level(), self.known
+        if self.pacer is None or level is None:
             return 1.0
-        level, known = median(self.paces), self.known
         self.known = True
         if known and abs(math.log(level)) < _DRIFT:
             return 1.0
         self.pacer = replace(self.pacer, seconds=level * self.pacer.seconds)
         self.paces = deque((pace / level for pace in self.paces), maxlen=_PACES)
         return level
+
+    def _level(self) -> float | None:
+        """The usual one of the paces; None while that cannot be told."""
+        usable = [pace for pace in self.paces if pace <= _INTERRUPTED]
+        if len(usable) < 2 and len(self.paces) >= _ENOUGH:
+            return min(sorted(self.paces)[1:])  # but the burst that it became the pacer in
+        return median(usable) if usable else None
 
 
 def at_level(result: MeasureResult, level: float) -> MeasureResult:

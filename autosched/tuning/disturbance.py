@@ -169,7 +169,8 @@ class Disturbances:
             return ""
         return (
             f"the machine was disturbed: in {len(self.slowdowns)} of {self.batches} batches it was "
-            f"up to {max(self.slowdowns.values()):.2g} times slower; their times were corrected"
+            f"up to {max(self.slowdowns.values()):.2g} times slower; times were corrected where "
+            f"that was possible"
         )
 
 

@@ -77,7 +77,7 @@ def test_between_interruptions_a_kernel_takes_what_it_takes() -> None:
     paced = PacedRun(lambda runs: 5.0, lambda: 4.0, 1.0)
     assert paced(1) == 5.0 and paced.paces == [4.0]
     pace = followed(1.0)
-    assert batch(pace, *[4.0] * 60) == 1.0 and pace.pacer is not None
+    assert batch(pace, *[4.0] * 9) == 1.0 and pace.pacer is not None
     assert at_level(timing(1.0, 4.0), 0.5).median == 1.0  # type: ignore[union-attr]
     assert TaskPace(pacer=pace.pacer).new_level() == 1.0
 
@@ -124,6 +124,15 @@ def test_the_first_batch_tells_what_is_usual(first: float) -> None:
     assert batch(pace, *[first] * 9) == first
     assert pace.pacer is not None and pace.pacer.seconds == first
     assert batch(pace, *[1.0] * 9) == 1.0 and pace.pacer.seconds == first
+
+
+def test_a_pacer_that_was_timed_at_a_quick_moment_corrects_later() -> None:
+    """All paces are as of a kernel that has to wait; so many say that it is no wait."""
+    pace = followed(1.0)
+    assert batch(pace, *[1.8] * 9) == 1.0
+    assert batch(pace, *[1.9] * 9) == 1.8 and pace.pacer is not None and pace.pacer.seconds == 1.8
+    assert batch(pace, *[1.0] * 60) == 1.0 and pace.pacer.seconds == 1.8
+    assert batch(pace, *[2.5] * 60) == 1.0 and pace.pacer.seconds == 1.8
 
 
 @pytest.mark.parametrize("later", [0.8, 1.25])
