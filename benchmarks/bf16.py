@@ -107,7 +107,7 @@ def _compared(
     ours, exact = result.outputs[OURS], result.outputs[FLOAT]
     row["budget"] = arguments.budget
     row["max_error"] = max(relative_error(ours[n], exact[n]) for n in workload.outputs)
-    row["sum_of_tasks_ms"], row["flags"] = tuned.sum_of_tasks_ms, flags(row)
+    row["sum_of_tasks"], row["flags"] = tuned.sum_of_tasks, flags(row)
     times = (np.median(result.rounds[who]) for who in (FLOAT, OURS))
     row["float_ratio"] = float(next(times) / next(times))
     row["bars"] = CASES[name].of(row) if arguments.precision == "bf16" else {}

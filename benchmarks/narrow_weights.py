@@ -83,7 +83,7 @@ def _compared(
     result = compare(workload, contenders, threads, Options(arguments.rounds, arguments.seconds))
     row = comparison_row(workload.name, threads, tuned.flops, result, apart=(MEMORY,))
     row["budget"], row["max_error"] = arguments.budget, error_from_onnxruntime(workload, result)
-    row["sum_of_tasks_ms"], row["flags"] = tuned.sum_of_tasks_ms, flags(row)
+    row["sum_of_tasks"], row["flags"] = tuned.sum_of_tasks, flags(row)
     row["memory_gb_s"] = result.details[MEMORY]["bytes"] / result.milliseconds(MEMORY) / 1e6
     row["packed_gb_s"] = decoder.packed_bytes / row["ours_ms"] / 1e6
     row["memory_share"] = row["packed_gb_s"] / row["memory_gb_s"]

@@ -11,30 +11,20 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Final
 
 import autosched
 from autosched import zoo
-from autosched.compilation.network import cache_state_of, extract_checked, network_tasks
+from autosched.compilation.network import extract_checked, network_tasks
 from autosched.graph.ir import Network as ZooNetwork
 from autosched.graph.ops.base import Layout
-from autosched.measure.options import MeasureOptions
-from autosched.measure.result import CacheState, Timing
-from autosched.measure.runner import LocalRunner
 from autosched.onnx.export import to_onnx
 from autosched.records.log import RecordLog
-from autosched.records.record import Record
-from autosched.runtime.module import Module
-from autosched.search.recall import best_of, usable
-from autosched.search.space import draft_candidate
-from autosched.tasks.candidate import Candidate
-from autosched.tasks.spec import TaskSpec
+from autosched.search.recall import best_of
 from autosched.tuning.options import parse_budget
+from benchmarks.alone import sum_of_tasks
 from benchmarks.command_line import (
     NETWORK_RIVALS,
     add_comparison,
@@ -54,9 +44,6 @@ from benchmarks.workloads import Network
 from codegen.host import host_target
 from sketch.target.target import Target
 
-# Rounds in which a kernel is timed alone.
-_ALONE: Final = 9
-
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
@@ -65,12 +52,12 @@ class Tuned:
     Attributes:
         module: the saved file.
         flops: of a run.
-        sum_of_tasks_ms: what all of its kernels take, each timed alone.
+        sum_of_tasks: what all of its kernels take, each alone, over what the network takes.
     """
 
     module: str
     flops: float
-    sum_of_tasks_ms: float
+    sum_of_tasks: float
 
 
 def measure(case: Case, threads: int, arguments: argparse.Namespace, folder: Path) -> Row:
@@ -105,7 +92,7 @@ def compared(
     result = compare(workload, contenders, threads, options)
     row = comparison_row(case.label, threads, workload.flops, result)
     row["budget"] = arguments.budget
-    row["sum_of_tasks_ms"] = tuned.sum_of_tasks_ms
+    row["sum_of_tasks"] = tuned.sum_of_tasks
     row["max_error"] = error_from_float64(workload, result)
     row["flags"] = flags(row)
     row["bars"] = case.bars(row)
@@ -132,7 +119,7 @@ def tune(
     path = folder / f"{name}.{threads}t.asd"
     module.save(path)
     flops = sum(step.info.flops for step in module.program.steps)
-    return Tuned(str(path), flops, _sum_of_tasks(module, network, log))
+    return Tuned(str(path), flops, sum_of_tasks(module, path, network, log))
 
 
 def exported(network: ZooNetwork, flops: float, folder: Path, layout: Layout) -> Network:
@@ -166,39 +153,6 @@ def _tune(network: ZooNetwork, target: Target, arguments: argparse.Namespace, lo
         budget_s *= sum(best_of(task, records) is None for task in tasks) / len(tasks)
     if budget_s:
         autosched.tune(network, target, budget=budget_s, log=log, skip_tuned=arguments.skip_tuned)
-
-
-def _sum_of_tasks(module: Module, network: ZooNetwork, log: Path) -> float:
-    """What all kernels of the module take, each timed alone, now: in milliseconds.
-
-    A task may have to do with a slower variant, for the sake of the network's error.
-    """
-    records, target = RecordLog(log).read().records, module.target
-    extraction = extract_checked(network, target)
-    state = cache_state_of(extraction, target)
-    uses = Counter(step.info.task for step in module.program.steps)
-    variants = {
-        step.info.task: step.info.algorithm.partition(", ")[0] for step in module.program.steps
-    }
-    total = 0.0
-    with LocalRunner(target, MeasureOptions(cache_state=state, inputs="aligned")) as runner:
-        for task in network_tasks(extraction, target):
-            candidate = _candidate(task, records, variants.get(task.key, ""), state)
-            (result,) = runner.remeasure(task, [candidate], _ALONE)
-            if isinstance(result, Timing):
-                total += uses[task.key] * result.median
-    return total * 1e3
-
-
-def _candidate(
-    task: TaskSpec, records: Sequence[Record], named: str, state: CacheState
-) -> Candidate:
-    """The best of a task by the variant ``named``, or else as it is written."""
-    known = {variant.name for variant in task.variants}
-    wanted = named if named in known else task.variants[0].name
-    own = [record for record in records if record.variant == wanted]
-    found = next(usable(task, own, state), None)
-    return draft_candidate(task) if found is None else found.candidate
 
 
 def main() -> None:

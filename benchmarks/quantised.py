@@ -134,7 +134,7 @@ def _compared(
     result = compare(workload, contenders, threads, Options(arguments.rounds, arguments.seconds))
     row = comparison_row(workload.name, threads, tuned.flops, result, apart=(FLOAT,))
     row["budget"], row["max_error"] = arguments.budget, error_from_onnxruntime(workload, result)
-    row["sum_of_tasks_ms"] = tuned.sum_of_tasks_ms
+    row["sum_of_tasks"] = tuned.sum_of_tasks
     times = (np.median(result.rounds[who]) for who in (FLOAT, OURS))
     row["flags"] = flags(row)
     row["float_ratio"] = float(next(times) / next(times))

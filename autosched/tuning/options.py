@@ -149,8 +149,9 @@ class TuneOptions:
         contenders: candidates a task that come into a longer one where there is time for it
             (``tuning.retiming``).
         retiming_s: seconds a task that both may take, and that a time budget reserves for them.
-        retiming_share: largest share of a time budget that is reserved for them, and that what a
-            log knows may be timed again in, before the search goes on.
+        retiming_share: of a time budget that is reserved for them at most, and of the run, that
+            they may take in any case; and of a time budget, in which what a log knows may be timed
+            again before the search goes on.
         doubt: a batch whose fastest takes this many times the task's best time is followed by
             another timing of what was fastest: the machine may have become slower; and where one is
             ``slowdown`` times as fast, of the best: it may have been (``tuning.disturbance``).

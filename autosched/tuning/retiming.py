@@ -56,14 +56,15 @@ def comparisons(
     Args:
         runs: of tasks that have successes; those that take most of the total come first.
         runner: times again.
-        options: ``leaders`` and ``contenders``, ``leader_rounds``, and ``retiming_s``: how long the
-            long comparisons may take, for each task.
+        options: ``leaders`` and ``contenders``, ``leader_rounds``, and how long the
+            comparisons may take: ``retiming_s`` for each task, or ``retiming_share`` of the run.
         clock: seconds since the run began.
         limit_s: when the budget of the run is spent; no round is begun that
             would end after it.
     """
     order = sorted(runs, key=lambda run: -run.task.weight * run.best_s)
-    end_s = min(limit_s, clock() + options.retiming_s * len(order))
+    own_s = max(options.retiming_s * len(order), options.retiming_share * clock())
+    end_s = min(limit_s, clock() + own_s)
     took: list[tuple[TaskRun, float]] = []
     for run in order:
         began_s = clock()
@@ -75,7 +76,7 @@ def comparisons(
         if not rounds:
             continue
         found = runner.remeasure(run.task, leaders, rounds)
-        took.append((run, (clock() - began_s) / (len(leaders) * rounds)))
+        took.append((run, max(run.best_s, (clock() - began_s) / (len(leaders) * rounds))))
         yield run, leaders, found
     if options.contenders <= options.leaders:
         return
@@ -83,8 +84,9 @@ def comparisons(
     share = min(1.0, (end_s - clock()) / whole_s) if whole_s else 1.0
     rounds = max(_LEAST, int(share * _ROUNDS))
     for run, sample_s in took:
-        if clock() + sample_s * options.contenders * rounds <= end_s:
-            contenders = run.contenders(options.contenders, _BURST_NOISE)
+        count = min(options.contenders, int((end_s - clock()) / (sample_s * rounds)))
+        if count > options.leaders:
+            contenders = run.contenders(count, _BURST_NOISE)
             found = runner.remeasure(run.task, [c for _, c in contenders], rounds)
             ranked = by_belief([s for s, _ in contenders], found)
             yield run, [contenders[n][1] for n in ranked], [found[n] for n in ranked]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -100,7 +101,20 @@ def test_the_long_comparison_takes_the_time_that_there_is() -> None:
     list(machine.compared(machine.runner.now_s + 0.04))
     assert machine.runner.rounds == [(4, 5)], "there is no time for more"
     machine.runner.rounds.clear()
+    list(machine.compared(machine.runner.now_s + 0.063))
+    assert machine.runner.rounds == [(4, 5), (8, 5)], "there is time for a few more"
+    machine.runner.rounds.clear()
     assert list(machine.compared(machine.runner.now_s)) == [] and not machine.runner.rounds
+
+
+def test_a_long_run_compares_for_longer() -> None:
+    """Whatever a task is granted alone."""
+    machine = Machine(0.01, 0, replace(OPTIONS, retiming_s=0.0))
+    list(machine.compared(math.inf))
+    assert machine.runner.rounds == [(4, 5)]
+    machine.runner.now_s = 60.0
+    list(machine.compared(math.inf))
+    assert machine.runner.rounds[1:] == [(4, 5), (12, 16)]
 
 
 def test_the_log_says_what_won_last() -> None:
