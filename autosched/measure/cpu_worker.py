@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from autosched.measure.bind import bind, result_error
 from autosched.measure.channel import Channel
@@ -19,6 +21,11 @@ from sketch.dag.dag import ComputeDAG
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
+# A sample during which a thread had to wait for another process is taken again, so often at most.
+_TRIES: Final = 4
+# One that took so many seconds is not: the next would have to wait, too, and for a smaller share.
+_LONG_S: Final = 10e-3
+
 
 class CpuBench:
     """Runs kernels on this CPU; see ``Bench``.
@@ -28,6 +35,7 @@ class CpuBench:
 
     def __init__(self, setup: TimingSetup, cores: Sequence[int]) -> None:
         self._setup = setup
+        self._alone = len(set(cores)) == setup.target.threads
         self._harness = Harness(setup.target, cores, setup.options.denormals)
         self._workspace = aligned_empty((0,), "uint8")
 
@@ -44,8 +52,17 @@ class CpuBench:
         return bind(kernel, memory, sketch, values, scratch, in_network=among_others)
 
     def run(self, loaded: LoadedKernel, runs: int, state: CacheState) -> float:
-        """Mean seconds; see ``Harness.run``."""
-        return self._harness.run(loaded, runs, state)
+        """Mean seconds; see ``Harness.run``.
+
+        Where threads have a core each, it is tried until none of them had to wait, a few times; the
+        fastest try counts.
+        """
+        seconds = math.inf
+        for _ in range(_TRIES if self._alone else 1):
+            seconds = min(seconds, self._harness.run(loaded, runs, state))
+            if not self._harness.waited or seconds * runs > _LONG_S:
+                break
+        return seconds
 
     def error(self, memory: TaskMemory, loaded: LoadedKernel) -> float:
         """The relative error of the results; see ``result_error``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import resource
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -105,7 +106,11 @@ def _spans(arrays: Sequence[Array]) -> ctypes.Array[ctypes.c_int64]:
 
 
 class Harness:
-    """Native timing loop, threads and cache helpers, made once per process."""
+    """Native timing loop, threads and cache helpers, made once per process.
+
+    Attributes:
+        waited: whether a thread had to give its core to something else during the last run.
+    """
 
     def __init__(
         self, target: Target, cores: Sequence[int] = (), denormals: Denormals = "flush"
@@ -117,6 +122,7 @@ class Harness:
             cores: bind worker k to ``cores[k]``; the calling thread is left alone.
             denormals: what becomes of denormal numbers while kernels run.
         """
+        self.waited = False
         self._flush_denormals = flush_flag(denormals)
         kernels = [build_driver(target)]
         if target.threads > 1:
@@ -157,5 +163,12 @@ class Harness:
         arguments, times = ctypes.addressof(block), nanoseconds.ctypes.data
         if of_network(state) and self._hand_over is not None:
             self._hand_over(ctypes.addressof(kernel.passed_on), team)
+        switches = _involuntary_switches()
         self._time(kernel.address, arguments, runs, times, team, self._flush_denormals)
+        self.waited = _involuntary_switches() != switches
         return max(float(nanoseconds[0]), 1.0) * 1e-9 / runs
+
+
+def _involuntary_switches() -> int:
+    """How often the system took a core from a thread of this process, so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
