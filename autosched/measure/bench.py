@@ -38,6 +38,12 @@ class Bench(Protocol[Loaded]):
         """Mean seconds of ``runs`` executions one after another, after preparing the caches."""
         ...
 
+    def waiting(self) -> float:
+        """Times as long as what counts that the runs since the last call took, because threads had
+        to wait for other processes.
+        """
+        ...
+
     def error(self, memory: TaskMemory, loaded: Loaded) -> float:
         """The relative error of the last run's results."""
         ...

@@ -81,6 +81,10 @@ class GpuBench:
         self._last_run = time.monotonic()
         return max(seconds, _SHORTEST_S) / runs
 
+    def waiting(self) -> float:
+        """1: the device's own clock sees no process wait."""
+        return 1.0
+
     def error(self, memory: TaskMemory, loaded: DeviceKernel) -> float:
         """The relative error of the last run's results."""
         return named_error(memory, list(loaded.results().values()))

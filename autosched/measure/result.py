@@ -66,6 +66,8 @@ class Timing:
         build_s: seconds that compiling it took; None: unknown, or it was compiled before.
         pace: times as slow as usual that the machine was meanwhile, which is taken off ``seconds``;
             None: unknown (``measure.pacer``).
+        waiting: times as long as the runs that count that all runs took, since threads had to wait
+            for other processes.
     """
 
     seconds: tuple[float, ...]
@@ -74,6 +76,7 @@ class Timing:
     variant_errors: tuple[float, ...] = ()
     build_s: float | None = None
     pace: float | None = field(default=None, compare=False)
+    waiting: float = field(default=1.0, compare=False)
 
     def __post_init__(self) -> None:
         if not self.seconds or not all(math.isfinite(s) and s > 0 for s in self.seconds):

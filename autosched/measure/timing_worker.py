@@ -203,7 +203,9 @@ class TimingWorker:
     ) -> MeasureResult:
         run, wanted = self._runs_of(loaded, pacer_s), self._options.check
         alone = run.alone if isinstance(run, PacedRun) else None
+        self._bench.waiting()  # of what ran before
         seconds = burst(run, best_s, self._options, alone)
+        waiting = self._bench.waiting()
         error: float | None = None
         best = min(seconds) < best_s or self._is_compared(request)
         if wanted == "all" or (wanted == "best" and best):
@@ -212,7 +214,7 @@ class TimingWorker:
                 return checked
             error = checked
         pace = median(run.paces) if isinstance(run, PacedRun) else None
-        return Timing(seconds, self._options.state, error, pace=pace)
+        return Timing(seconds, self._options.state, error, pace=pace, waiting=waiting)
 
     def _with_variant_errors(self, request: TimingRequest, result: MeasureResult) -> MeasureResult:
         """The errors of the candidate's variant, measured when it is first found to be right; those

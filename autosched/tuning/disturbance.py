@@ -1,6 +1,7 @@
 """Results that were measured while the machine was slower: noticed, and corrected.
 
-Where each sample was divided by the pace of the machine (``measure.pacer``), that is noted.  Where
+Where each sample was divided by the pace of the machine (``measure.pacer``), that is noted, and so
+is where samples were taken again, since other processes had the cores (``measure.bench``).  Where
 not, and where what is usual has changed, times are corrected here.
 
 When the fastest of a batch is slower than the task's best, the *anchor* is timed again, the
@@ -76,7 +77,7 @@ class Disturbances:
             results: one for each candidate.
         """
         suspicious = self.suspicious(results, run.best_s)
-        self._note(_pace(results))
+        self._note(max(_pace(results), _waiting(results)))
         if not suspicious or not run.successes:
             return list(results)
         found = self.corrected(results, self._anchor_now(run, runner), run.anchor[0])
@@ -178,6 +179,11 @@ def _pace(results: Sequence[MeasureResult]) -> float:
     """Times as slow as usual that the machine was; 1 where that is unknown."""
     paces = [r.pace for r in results if isinstance(r, Timing) and r.pace is not None]
     return median(paces) if paces else 1.0
+
+
+def _waiting(results: Sequence[MeasureResult]) -> float:
+    """Times as long as what counts that a timing took, since other processes had the cores."""
+    return median([r.waiting for r in results if isinstance(r, Timing)] or [1.0])
 
 
 def _fastest(results: Sequence[MeasureResult]) -> float:

@@ -183,6 +183,9 @@ class Bench:
         self.runs.append(loaded)
         return self.machine.run(loaded)
 
+    def waiting(self) -> float:
+        return 1.25
+
     def error(self, memory: TaskMemory, loaded: float) -> float:
         return 0.0
 
@@ -212,6 +215,7 @@ def test_the_child_measures_beside_the_pacer(state: CacheState) -> None:
     for result, pace in ((first, 1.0), (second, 1.4)):
         assert isinstance(result, Timing)
         assert result.seconds == pytest.approx((2e-3,) * 3) and result.pace == pytest.approx(pace)
+        assert result.waiting == 1.25
     samples = [2e-3, 1e-3] * 3
     each = 2 if state == "warm" else 1  # once more, since the other kernel was in the caches
     assert bench.runs == 2 * [k for kernel in (1e-3, *samples) for k in [kernel] * each]

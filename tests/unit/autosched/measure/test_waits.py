@@ -51,6 +51,15 @@ def test_where_each_has_to_wait_the_fastest_counts() -> None:
     assert taken(slow, quick, slow, slow, slow) == (3e-4, 4)
 
 
+def test_how_long_the_others_had_the_cores() -> None:
+    bench = CpuBench(TimingSetup(host_target(1), MeasureOptions()), [0])
+    assert bench.waiting() == 1.0
+    bench._harness = Samples((3e-4, True), (1e-4, False), (2e-4, False))  # type: ignore[assignment]
+    for _ in range(2):
+        bench.run(None, 2, "warm")  # type: ignore[arg-type]
+    assert bench.waiting() == pytest.approx(6 / 4) and bench.waiting() == 1.0
+
+
 def test_a_long_sample_is_taken_once() -> None:
     assert taken((1e-2, True), (1e-4, False), runs=2) == (1e-2, 1)
 

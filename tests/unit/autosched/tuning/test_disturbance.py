@@ -266,6 +266,9 @@ def test_a_slow_pace_is_told_and_corrects_nothing_more() -> None:
     assert found == results and list(known.slowdowns.values()) == [1.25]
     known.undisturbed(run, machine, [other], [Timing((1.3,), pace=1.05)])
     assert "in 1 of 2 batches it was up to 1.2 times slower" in str(known)
+    waited = [Timing((1.3,), pace=1.05, waiting=waiting) for waiting in (1.0, 1.9, 1.6)]
+    assert known.undisturbed(run, machine, [other] * 3, waited) == waited
+    assert "in 2 of 3 batches it was up to 1.6 times slower" in str(known)
 
 
 def test_what_is_wrong_in_turns_is_noted_as_wrong() -> None:
