@@ -6,6 +6,7 @@ sample of a kernel, and the sample counts as a share of what the network took th
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from autosched.runtime.module import Module
 from autosched.search.recall import usable
 from autosched.search.space import draft_candidate
 from autosched.tasks.candidate import Candidate
+from autosched.tasks.rough_seconds import rough_seconds
 from autosched.tasks.spec import TaskSpec
 from benchmarks.ours import OursNetwork
 from benchmarks.worker import ContenderError, Worker
@@ -34,9 +36,13 @@ from benchmarks.workloads import Network
 _TASK_S: Final = 1.5
 _LEAST: Final = 2
 _MOST: Final = 9
-# Seconds between turns, in which spinning threads fall asleep, and of one turn of the network.
+# Seconds between turns, in which spinning threads fall asleep, and of a turn, after a fifth of it
+# in which cores wake up.
 _PAUSE_S: Final = 0.05
 _TURN_S: Final = 0.02
+# Runs of a round of the runner, about, and most rounds of a turn.
+_RUNS: Final = 6
+_ROUNDS: Final = 100
 
 
 def sum_of_tasks(module: Module, path: Path, network: ZooNetwork, log: Path) -> float:
@@ -94,10 +100,13 @@ def share(kernel: Callable[[], float], network: Callable[[], float]) -> float:
 
 def _seconds(runner: LocalRunner, task: TaskSpec, candidate: Candidate) -> float:
     sleep(_PAUSE_S)
-    (result,) = runner.remeasure(task, [candidate], 1)
+    rounds = max(
+        2, min(_ROUNDS, math.ceil(_TURN_S / (_RUNS * rough_seconds(task.dag, task.target))))
+    )
+    (result,) = runner.remeasure(task, [candidate], rounds)
     if not isinstance(result, Timing):
         raise ContenderError(f"{task.name} does not run alone: {result}")
-    return result.median
+    return median(result.seconds[rounds // 5 :])
 
 
 def _turn(worker: Worker) -> float:

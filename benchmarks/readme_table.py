@@ -130,6 +130,20 @@ def few_trials_table(rows: Sequence[Json]) -> Iterator[str]:
     yield _line(["geometric mean", "", f"{mean:.3f}", means, "", ""])
 
 
+def disturbed_table(rows: Sequence[Json]) -> Iterator[str]:
+    """What was chosen beside a busy process, next to what was chosen without; the last line is the
+    geometric mean.
+    """
+    yield _line(["", "seed", "alone", "disturbed", "disturbed / alone", "told"])
+    yield _line(["---", *["---:"] * 5])
+    *runs, whole = rows
+    for row in runs:
+        times = (_ms(row["alone_ms"]), _ms(row["ours_ms"]), f"{row['slower']:.3f}")
+        yield _line([row["name"], str(row["seed"]), *times, "yes" if row["told"] else "no"])
+    told = f"{whole['runs_told']} of {whole['runs']}"
+    yield _line(["geometric mean", "", "", "", f"{whole['slower']:.3f}", told])
+
+
 def time_to_quality_table(rows: Sequence[Json]) -> Iterator[str]:
     """Latency after short runs over that of a long one; a line for all seeds of a network."""
     yield _line(["", "seconds", "short / long", "of each seed", "long"])
@@ -229,6 +243,7 @@ _TABLES = (
     ("layouts", "Convolutions as they are written, in two layouts", layouts_table),
     ("time_to_quality", "After 60 and 180 seconds, over 30 minutes", time_to_quality_table),
     ("few_trials", "Tasks after 64 trials and after 1,000, from nothing", few_trials_table),
+    ("disturbed", "Convolutions tuned while another process works", disturbed_table),
 )
 
 
