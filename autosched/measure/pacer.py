@@ -108,12 +108,15 @@ class TaskPace:
             kernel: its machine code, pickled.
             timing: its result.
         """
-        many = len(timing.seconds) >= _SAMPLES
+        many, pace = len(timing.seconds) >= _SAMPLES, timing.pace
         if many and (self.pacer is None or timing.median < _SHORTER * self.pacer.seconds):
             self.pacer = Pacer(candidate, kernel, timing.median)
             self.number += 1
-        if self.pacer is not None:
-            self.paces.append(1.0 if timing.pace is None else timing.pace)
+            if pace is None:  # a moment of its own: what the last one met says nothing of it
+                self.paces.clear()
+                pace = 1.0
+        if self.pacer is not None and pace is not None:
+            self.paces.append(pace)
 
     def new_level(self) -> float:
         """How many times as long as it was taken to be the pacer usually takes; 1: as long.

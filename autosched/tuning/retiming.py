@@ -84,7 +84,7 @@ def comparisons(
     share = min(1.0, (end_s - clock()) / whole_s) if whole_s else 1.0
     rounds = max(_LEAST, int(share * _ROUNDS))
     for run, sample_s in took:
-        count = min(options.contenders, int((end_s - clock()) / (sample_s * rounds)))
+        count = int(min(options.contenders, (end_s - clock()) / (sample_s * rounds)))
         if count > options.leaders:
             contenders = run.contenders(count, _BURST_NOISE)
             found = runner.remeasure(run.task, [c for _, c in contenders], rounds)

@@ -135,6 +135,15 @@ def test_a_pacer_that_was_timed_at_a_quick_moment_corrects_later() -> None:
     assert batch(pace, *[2.5] * 60) == 1.0 and pace.pacer.seconds == 1.8
 
 
+def test_bursts_without_a_pacer_say_nothing_of_it() -> None:
+    """The first kernels were too long for one, or were timed again without it."""
+    pace = TaskPace()
+    for seconds in (6.0, 6.0, 2.0, 2.0):
+        pace.follow(CANDIDATE, b"", timing(seconds, None))
+    assert pace.pacer is not None and pace.pacer.seconds == 2.0 and list(pace.paces) == [1.0]
+    assert batch(pace, *[1.8] * 16) == 1.8 and pace.pacer.seconds == 3.6
+
+
 @pytest.mark.parametrize("later", [0.8, 1.25])
 def test_later_only_a_clear_change_changes_what_is_usual(later: float) -> None:
     pace = followed(1.0)

@@ -115,6 +115,9 @@ def test_a_long_run_compares_for_longer() -> None:
     machine.runner.now_s = 60.0
     list(machine.compared(math.inf))
     assert machine.runner.rounds[1:] == [(4, 5), (12, 16)]
+    machine.options = replace(OPTIONS, retiming_s=math.inf)
+    list(machine.compared(math.inf))
+    assert machine.runner.rounds[3:] == [(4, 5), (12, 16)]
 
 
 def test_the_log_says_what_won_last() -> None:
