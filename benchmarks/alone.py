@@ -72,7 +72,9 @@ def sum_of_tasks(module: Module, path: Path, network: ZooNetwork, log: Path) -> 
         Worker.start(OursNetwork(str(path)), _workload(network), target.threads) as worker,
         LocalRunner(target, measure) as runner,
     ):
-        for task in network_tasks(extraction, target):
+        tasks = network_tasks(extraction, target)
+        for number, task in enumerate(tasks, 1):
+            print(f"alone, in turns with the network: {number} of {len(tasks)} tasks", flush=True)
             candidate = _candidate(task, records, variants.get(task.key, ""), state)
             runner.collect(runner.submit(task, [candidate]))  # so that it is compiled once
             seconds = partial(_seconds, runner, task, candidate)

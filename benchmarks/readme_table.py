@@ -138,6 +138,9 @@ def disturbed_table(rows: Sequence[Json]) -> Iterator[str]:
     yield _line(["---", *["---:"] * 5])
     *runs, whole = rows
     for row in runs:
+        if row.get("failed"):
+            yield _line([row["name"], str(row["seed"]), "", "", "failed", ""])
+            continue
         times = (_ms(row["alone_ms"]), _ms(row["ours_ms"]), f"{row['slower']:.3f}")
         yield _line([row["name"], str(row["seed"]), *times, "yes" if row["told"] else "no"])
     told = f"{whole['runs_told']} of {whole['runs']}"

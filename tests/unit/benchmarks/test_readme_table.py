@@ -132,9 +132,11 @@ def test_rows_of_few_trials_and_their_mean(tmp_path):
 def test_rows_of_disturbed_runs_and_their_mean(tmp_path):
     row = {"name": "conv.1", "seed": 1, "alone_ms": 0.9, "ours_ms": 0.99, "slower": 1.1}
     whole = {"name": "disturbed", "slower": 1.1, "runs": 2, "runs_told": 1}
-    rows = [row | {"told": ["slow"]}, row | {"told": []}, whole]
+    failed = {"name": "conv.2", "seed": 0, "failed": True}
+    rows = [row | {"told": ["slow"]}, row | {"told": []}, failed, whole]
     (tmp_path / "disturbed.json").write_text(json.dumps({**ENVIRONMENT, "rows": rows}))
     page = generate_page(tmp_path)
     assert "| conv.1 | 1 | 0.900 | 0.990 | 1.100 | yes |" in page
     assert "| conv.1 | 1 | 0.900 | 0.990 | 1.100 | no |" in page
+    assert "| conv.2 | 0 |  |  | failed |  |" in page
     assert "| geometric mean |  |  |  | 1.100 | 1 of 2 |" in page
