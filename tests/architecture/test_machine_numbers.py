@@ -20,6 +20,7 @@ PLACES: Final[Mapping[str, str]] = {
     "codegen/llvm/wide_calls.py": "lanes of AVX-512's registers; a float whose lowest bit is 1",
     "sketch/operators/activations.py": "constants of the definition of an operator",
     "sketch/operators/narrow.py": "how weights are stored: bits of a word and of integers",
+    "sketch/operators/scan.py": "how a running sum is written: elements of a block",
     "sketch/oracle/": "sample sizes and error bounds of the oracle, of arithmetic, not of machines",
     "autosched/tuning/network_limit.py": "when in a run, and in which runs",
     "sketch/population/draw_gpu.py": "search: which numbers are likely",
