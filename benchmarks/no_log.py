@@ -1,6 +1,7 @@
 """Networks without a log: compiled, compared with a run in float64, and timed next to the rivals.
 
-``python -m benchmarks.no_log --all --json FILE``; with ``--effort quick`` little is measured first.
+``python -m benchmarks.no_log --all --json FILE``; with ``--effort quick`` little is measured first,
+with ``--effort model`` schedules that come with the release are left out, too.
 
 Rows have the seconds that compiling took, and where ``--logs`` has a log of the network, the ratio
 of the latency to that of the tuned network, timed in the same rounds.
@@ -20,7 +21,9 @@ from statistics import median
 
 import autosched
 from autosched import zoo
+from autosched.compilation.network import network_contents
 from autosched.records.accuracy import ACCURACIES
+from autosched.runtime.link import link
 from autosched.tuning.options import EFFORTS
 from benchmarks.command_line import add_comparison, add_keep, add_networks
 from benchmarks.contender import Contender
@@ -57,7 +60,9 @@ class Bars:
     worst: float
 
 
-BARS = {"draft": Bars(45.0, 1.12, 1.35), "quick": Bars(60.0, 1.05, 1.35)}
+MODEL_ALONE = "model"
+_NOTHING = Bars(45.0, 1.12, 1.35)
+BARS = {"draft": _NOTHING, MODEL_ALONE: _NOTHING, "quick": Bars(60.0, 1.05, 1.35)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,11 @@ def compiled(name: str, threads: int, arguments: argparse.Namespace, folder: Pat
     layout, accuracy = arguments.layout, arguments.accuracy
     network, target = zoo.build(name, layout=layout), autosched.Target("cpu", threads=threads)
     start, cpu_start = time.perf_counter(), time.process_time()
-    module = autosched.compile(network, target, accuracy=accuracy, effort=arguments.effort)
+    if arguments.effort == MODEL_ALONE:
+        contents = network_contents(network, target, accuracy=accuracy, of_release=False)
+        module = link(*contents)
+    else:
+        module = autosched.compile(network, target, accuracy=accuracy, effort=arguments.effort)
     seconds, cpu_s = time.perf_counter() - start, time.process_time() - cpu_start
     steps = module.program.kernel_steps
     path = folder / f"{name}.{threads}t.asd"
@@ -157,7 +166,7 @@ def main() -> None:
     add_networks(parser)
     add_keep(parser)
     parser.add_argument("--accuracy", default="default", choices=ACCURACIES)
-    parser.add_argument("--effort", default="draft", choices=EFFORTS)
+    parser.add_argument("--effort", default="draft", choices=(*EFFORTS, MODEL_ALONE))
     parser.add_argument("--logs", default="benchmarks/logs", help="of the tuned networks")
     add_comparison(parser, (2,), 1.0, ("openvino", "onnxruntime", "torch_inductor"))
     arguments = parser.parse_args()

@@ -235,6 +235,8 @@ _NETWORKS = (
 )
 _TABLES = (
     *_NETWORKS,
+    ("model_alone", "The same networks, all schedules by the draft model, float32", untuned_table),
+    ("quick", "The same networks after at most 8 trials of each operator, float32", untuned_table),
     ("wild", "Networks of torchvision and transformers, float32", comparison_table),
     ("quantised", "Quantised networks (QDQ files of onnxruntime's quantiser)", comparison_table),
     ("bf16", "Networks in bfloat16", comparison_table),

@@ -12,9 +12,11 @@ from autosched.compilation.check import WrongResultError, device_of
 from autosched.compilation.recorded import (
     accuracies,
     allowed_records,
+    best_known,
     other_variants,
     recorded,
 )
+from autosched.compilation.released import released
 from autosched.compilation.scheduled import Built, Scheduled, UnbuildableRecordError
 from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.compilation.whole_error import add_errors, error_of, held, runs_here
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
+_Sources = tuple[Sequence["Record"], ...]
 
 
 def network_tasks(extraction: Extraction, target: Target) -> tuple[TaskSpec, ...]:
@@ -141,6 +144,7 @@ def network_contents(
     quick: bool = False,
     check: bool = True,
     accuracy: Accuracy = "default",
+    of_release: bool = True,
 ) -> Contents:
     """All that a compiled network consists of, for any machine.
 
@@ -152,6 +156,7 @@ def network_contents(
         check: run each kernel without a record once and compare a sample of its results with the
             oracle's; not for targets whose code cannot run here.
         accuracy: records of variants that it does not allow are not used.
+        of_release: tasks without a record get schedules that come with the release, if it has any.
 
     Raises:
         OptionError: ``accuracy`` is no such word.
@@ -167,18 +172,20 @@ def network_contents(
         if callable(records):
             records = records([task.key for task in tasks])
         left = allowed_records(limits, records)
+        keys = [task.key for task in tasks] if of_release else []
+        shipped = allowed_records(limits, released(keys, target))
         known: dict[KernelKey, Built] = {}
         build = partial(build_contents, network.name, extraction, target, check, accuracy, known)
         limit = allowed_in_network(accuracy)
 
-        def choose(task: TaskSpec, records: Sequence[Record]) -> Scheduled:
-            found = recorded(task, records, state)
+        def choose(task: TaskSpec, records: _Sources) -> Scheduled:
+            found = best_known(task, records[0], records[1], state)
             return unmeasured(task, quick, check, limits[task]) if found is None else found
 
-        def contents_of(scheduled: Sequence[Scheduled], records: Sequence[Record]) -> Contents:
+        def contents_of(scheduled: Sequence[Scheduled], records: _Sources) -> Contents:
             def others(item: Scheduled) -> Iterator[Scheduled]:
                 draft = partial(unmeasured, item.task, quick, True, "as written")
-                return other_variants(item, records, state, draft)
+                return other_variants(item, records[0], state, draft)
 
             contents, items = build(scheduled)
             accurate = held(contents, items, limit, others) if check else None
@@ -187,7 +194,7 @@ def network_contents(
             del contents  # its constants
             return build(accurate)[0]
 
-        return _with_buildable(tasks, left, choose, contents_of)
+        return _with_buildable(tasks, (left, shipped), choose, contents_of)
 
 
 def error_limits(
@@ -220,15 +227,13 @@ def error_limits(
         known: dict[KernelKey, Built] = {}
         build = partial(build_contents, network.name, extraction, target, False, accuracy, known)
 
-        def limits_of(
-            found: Sequence[Scheduled | None], records: Sequence[Record]
-        ) -> dict[str, float]:
+        def limits_of(found: Sequence[Scheduled | None], records: _Sources) -> dict[str, float]:
             best = [item for item in found if item is not None]
             if len(best) < len(tasks) or not add_errors(best):  # some may be left out of a run
                 return {}
             contents, items = build(best)
             accurate = held(
-                contents, items, limit, lambda item: other_variants(item, records, state)
+                contents, items, limit, lambda item: other_variants(item, records[0], state)
             )
             pairs = zip(items, accurate or items, strict=True)
             return {
@@ -238,32 +243,33 @@ def error_limits(
             }
 
         return _with_buildable(
-            tasks, left, lambda task, records: recorded(task, records, state), limits_of
+            tasks, (left,), lambda task, records: recorded(task, records[0], state), limits_of
         )
 
 
 def _with_buildable(
     tasks: Sequence[TaskSpec],
-    records: Sequence[Record],
-    choose: Callable[[TaskSpec, Sequence[Record]], _Item],
-    make: Callable[[Sequence[_Item], Sequence[Record]], _Made],
+    records: _Sources,
+    choose: Callable[[TaskSpec, _Sources], _Item],
+    make: Callable[[Sequence[_Item], _Sources], _Made],
 ) -> _Made:
     """What is made of the schedules of tasks, without records that no code can be made of.
 
     Args:
         tasks: of a network.
-        records: of a log.
+        records: of a log, and of a release.
         choose: a schedule of a task, from such records.
         make: raises UnbuildableRecordError for such a record.
     """
-    items, left = {task: choose(task, records) for task in tasks}, list(records)
+    items, left = {task: choose(task, records) for task in tasks}, records
     while True:
         try:
             return make(tuple(items.values()), left)
         except UnbuildableRecordError as error:
             notify([str(error)])
-            left = [r for r in left if r.candidate_key != error.record.candidate_key]
-            again = [task for task in tasks if task.key == error.record.task]
+            key, task_key = error.record.candidate_key, error.record.task
+            left = tuple([r for r in source if r.candidate_key != key] for source in left)
+            again = [task for task in tasks if task.key == task_key]
             items |= {task: choose(task, left) for task in again}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autosched.compilation.scheduled import Scheduled
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from autosched.records.accuracy import Accuracy
     from autosched.records.record import Record
     from autosched.tasks.spec import TaskSpec
+    from sketch.target.target import Target
 
 
 def accuracies(
@@ -63,6 +65,29 @@ def recorded(
         return None
     errors = errors_of(task, mine, "fast").of(best.candidate.sketch.variant)
     return Scheduled(task, best.candidate, "record", best, errors=errors)
+
+
+def best_known(
+    task: TaskSpec, records: Sequence[Record], of_release: Sequence[Record], state: CacheState
+) -> Scheduled | None:
+    """The best schedule in records of this machine, else of the release, else of other machines.
+
+    Args:
+        task: what is computed.
+        records: that are allowed, of a log.
+        of_release: that are allowed; of this machine.
+        state: see ``recorded``.
+    """
+    found = recorded(task, records, state)
+    if found is not None and compatible(_target_of(found), task.target):
+        return found
+    known = recorded(task, of_release, state)
+    return found if known is None else replace(known, source="release")
+
+
+def _target_of(item: Scheduled) -> Target:
+    assert item.recalled is not None
+    return item.recalled.record.target
 
 
 def other_variants(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autosched.records.record import Record
     from codegen.kernel import CompiledKernel
 
-Source = Literal["record", "model"]
+Source = Literal["record", "release", "model"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +27,8 @@ class Scheduled:
     """A task, the candidate chosen for it, and where that comes from.
 
     Attributes:
-        source: "record": the best of a log; "model": what the draft model likes best.
+        source: "record": the best of a log; "release": of the records that come with the release;
+            "model": what the draft model likes best.
         recalled: what the log says of it, None for "model".
         predicted: for "model": this candidate and those to compile, in turn, if it is refused.
         errors: of its kernel, where it is of a variant and was checked, or the largest that are
@@ -55,8 +56,11 @@ class Scheduled:
 
     @property
     def checked(self) -> bool:
-        """Whether its kernel was compared with the oracle when it was timed."""
-        return self.recalled is not None and self.recalled.checked and not self.short_sums
+        """Whether its kernel was compared with the oracle when it was timed; in a release, that was
+        another one's.
+        """
+        mine = self.source == "record" and not self.short_sums
+        return mine and self.recalled is not None and self.recalled.checked
 
     @property
     def of_variant(self) -> bool:

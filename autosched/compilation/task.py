@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.compilation.check import device_of
-from autosched.compilation.scheduled import Built, Scheduled, expected_seconds
+from autosched.compilation.released import released
+from autosched.compilation.scheduled import Built, Scheduled, Source, expected_seconds
 from autosched.compilation.unmeasured import accepted, unmeasured
 from autosched.measure.inputs import random_inputs
 from autosched.records.accuracy import Accuracy
-from autosched.records.error_budget import with_constants
+from autosched.records.error_budget import held_to, with_constants
+from autosched.records.identity import compatible
 from autosched.records.store import AnyLog
 from autosched.runtime.archive import Contents
 from autosched.runtime.assemble import assemble, check_no_nan
@@ -26,7 +28,7 @@ from autosched.runtime.module import Module
 from autosched.runtime.program import StepInfo, TensorSpec
 from autosched.runtime.untuned import untuned_warning
 from autosched.runtime.wiring import Call, Wiring
-from autosched.search.recall import build_recorded
+from autosched.search.recall import build_recorded, build_usable
 from autosched.system.errors import TaskError
 from autosched.system.memory_limit import enough_memory, room_for
 from autosched.system.user_warnings import notify
@@ -150,13 +152,10 @@ def _built(
     def code(candidate: Candidate) -> CompiledKernel:
         return kernel_of(candidate, task.target)
 
-    found = build_recorded(task, log, code, accuracy)
-    if found is None:
+    built = _known(task, log, accuracy, code)
+    if built is None:
         item = unmeasured(task, quick, check, accuracy)
         built = Built(item, code(item.candidate))
-    else:
-        kernel, recalled = found
-        built = Built(Scheduled(task, recalled.candidate, "record", recalled), kernel)
     if not check or built.item.checked:
         return built
     with device_of(task.target) as device:
@@ -165,6 +164,25 @@ def _built(
         ):
             built = Built(item, code(item.candidate))
     return replace(built, item=item)
+
+
+def _known(
+    task: TaskSpec,
+    log: AnyLog | None,
+    accuracy: Accuracy,
+    code: Callable[[Candidate], CompiledKernel],
+) -> Built | None:
+    """The kernel of the best record: of the log, of the release, or of another machine."""
+    source: Source = "record"
+    found = build_recorded(task, log, code, accuracy)
+    if found is None or not compatible(found[1].record.target, task.target):
+        records = held_to(released((task.key,), task.target), task, accuracy)
+        if known := build_usable(task, records, code):
+            found, source = known, "release"
+    if found is None:
+        return None
+    kernel, recalled = found
+    return Built(Scheduled(task, recalled.candidate, source, recalled), kernel)
 
 
 def contents_from_log(

@@ -46,7 +46,7 @@ class ProfileRow:
         gflops: 1e9 floating-point operations a second; 0 where it has none.
         peak_percent: share of the machine's measured arithmetic peak, which is that of the tensor
             unit where it is computed on one.
-        task: key of its tuning task; schedule: "record", "model" or "host".
+        task: key of its tuning task; schedule: "record", "release", "model" or "host".
         counts: hardware counters in one run by event, all threads together; see ``Profile``.
         std_percent: standard deviation over all runs, of their median; None for a single run.
         algorithm: a variant and its error; "" where the task is computed as it is written.

@@ -15,7 +15,9 @@ from sketch.target.target import Target
 
 Segment = Literal["arena", "constants", "input", "output", "host"]
 SEGMENTS: Final = ("arena", "constants", "input", "output", "host")
-_SCHEDULE_LABELS: Final = {"record": "tuned", "model": "model only", "host": "on the host"}
+_SCHEDULE_LABELS: Final = {
+    "record": "tuned", "release": "shipped", "model": "model only", "host": "on the host",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,9 @@ class StepInfo:
         shapes: shapes of its inputs and outputs as text.
         flops: floating-point operations in one run of the program (all iterations of a loop).
         task: key of its tuning task.
-        schedule: "record" (the best of a log), "model" (predicted, never measured) or "host"
-            (no kernel: onnxruntime or onnx's reference computes it).
+        schedule: "record" (the best of a log), "release" (the best of a search on such a machine,
+            which comes with the release), "model" (predicted, never measured) or "host" (no kernel:
+            onnxruntime or onnx's reference computes it).
         bytes: of its inputs, constants and outputs, once for each execution; 0: not known.
         algorithm: a variant and its error; "" where the task is computed as it is written.
         unit: name of the tensor unit that most of it is computed on; "": plain vectors.
@@ -139,7 +142,7 @@ class StepInfo:
 def schedule_label(schedule: str, algorithm: str) -> str:
     """Where a schedule comes from, and what it computes by, for people."""
     label = _SCHEDULE_LABELS.get(schedule, "")
-    computes = schedule in ("record", "model")
+    computes = schedule in ("record", "release", "model")
     return f"{label}: {algorithm or 'as written'}" if computes else label
 
 

@@ -1,4 +1,4 @@
-"""Which tasks of a program no record of tuning was used for."""
+"""Which tasks of a program no record of tuning was used for, of a log or of the release."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def untuned_tasks(program: ExecutionPlan) -> tuple[Untuned, ...]:
     found: dict[str, Untuned] = {}
     for step in program.kernel_steps:
         info = step.info
-        if info.schedule == "record":
+        if info.schedule in ("record", "release"):
             continue
         layers = found[info.task].layers if info.task in found else ()
         names = info.layers or (info.name,)

@@ -301,6 +301,21 @@ def build_recorded(
         warning = target_warning(found.records, task.target)
         notify((*found.warnings, *filter(None, [warning])))
         records = held_to(found.records, task, accuracy)
+    return build_usable(task, records, build)
+
+
+def build_usable(
+    task: TaskSpec, records: Iterable[Record], build: Callable[[Candidate], _Built]
+) -> tuple[_Built, Recalled] | None:
+    """What ``build`` makes of the best candidate that it accepts, and that candidate.
+
+    None without one.  Warns of records that are not accepted.
+
+    Args:
+        task: what is built.
+        records: that are allowed, of the task and others.
+        build: may refuse a candidate by any exception.
+    """
     for recalled in usable(task, records):
         try:
             return build(recalled.candidate), recalled
