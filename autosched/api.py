@@ -184,12 +184,11 @@ def compile(
             one ``MultiShapeModule``, which runs what was compiled for the shapes it is given.
         target: a name that ``Target`` knows, or a target.  A module for another machine than this
             one can be saved and exported, and does not run.
-        log: records of tuning.  A task without a record for this target gets the schedule that a
-            search on such a machine ended with, where the release has one, else the one that the
-            draft model predicts to be fastest: ``Module.untuned`` and a warning say which, and
-            others which records could not be used.  It may be of another algorithm, which
-            ``Module.summary`` names: where the model is sure, and ``check`` finds its errors within
-            the budget; on a GPU of one that rounds no more.  A log that does not exist is empty.
+        log: records of tuning.  A task without one for this target gets a schedule of the release,
+            made on such a machine, else the one that the draft model predicts to be fastest:
+            ``Module.untuned`` and a warning say which.  It may be of another algorithm, which
+            ``Module.summary`` names: where the model is sure and ``check`` finds its errors within
+            the budget; on a GPU, of one that rounds no more.  A log that does not exist is empty.
         threads: worker threads, instead of the target's.
         effort: for tasks without a record.  ``"draft"``: see ``log``.  ``"none"``: the draft model
             sees few schedules, all as the network is written: compiles in a fraction of the time,

@@ -14,7 +14,7 @@ from autosched.compilation import released as released_module
 from autosched.compilation import unmeasured
 from autosched.compilation.check import WrongResultError
 from autosched.compilation.network import extract_checked, network_contents, network_tasks
-from autosched.compilation.task import task_module
+from autosched.compilation.task import random_constants, task_module
 from autosched.measure.result import Timing
 from autosched.records.record import Record, record_of
 from autosched.search.best_schedules import best_schedules
@@ -93,12 +93,13 @@ def test_they_are_checked_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_task_alone_uses_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     task = TASKS[0]
     ship(monkeypatch, record(task))
-    module = task_module(task, {})
+    constants = random_constants(task)
+    module = task_module(task, constants)
     assert [step.info.schedule for step in module.program.steps] == ["release"]
     assert "shipped: as written" in module.summary() and "no record" not in module.summary()
     inputs = module.random_inputs()
     ship(monkeypatch)
-    plain = task_module(task, {})
+    plain = task_module(task, constants)
     assert [step.info.schedule for step in plain.program.steps] == ["model"]
     for name, value in module.run(inputs).items():
         np.testing.assert_allclose(value, plain.run(inputs)[name], rtol=1e-5, atol=1e-5)
