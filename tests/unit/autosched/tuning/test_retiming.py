@@ -92,11 +92,11 @@ def test_more_rounds_of_more_candidates_choose_a_faster_one(noise: float) -> Non
 def test_the_long_comparison_takes_the_time_that_there_is() -> None:
     machine = Machine(0.01, 0)
     assert [len(candidates) for candidates, _ in machine.compared(10.0)] == [4, 12]
-    assert machine.runner.rounds == [(4, 5), (12, 16)]
+    short, first, (left, more) = machine.runner.rounds
+    assert (short, first) == ((4, 5), (12, 5)) and left < 12 and more == 11
     machine.runner.rounds.clear()
     list(machine.compared(machine.runner.now_s + 0.14))
-    ((count, rounds),) = machine.runner.rounds[1:]
-    assert count == 12 and 5 <= rounds < 16
+    assert machine.runner.rounds[1] == (12, 5) and 0 < machine.runner.rounds[2][1] < 11
     machine.runner.rounds.clear()
     list(machine.compared(machine.runner.now_s + 0.04))
     assert machine.runner.rounds == [(4, 5)], "there is no time for more"
@@ -107,6 +107,17 @@ def test_the_long_comparison_takes_the_time_that_there_is() -> None:
     assert list(machine.compared(machine.runner.now_s)) == [] and not machine.runner.rounds
 
 
+@pytest.mark.parametrize(("noise", "least", "most"), [(1e-4, 0, 1), (0.01, 2, 8), (1.0, 12, 12)])
+def test_what_has_no_hope_left_is_compared_no_further(noise: float, least: int, most: int) -> None:
+    machine = Machine(noise, 0)
+    *_, (candidates, results) = machine.compared(10.0)
+    further = machine.runner.rounds[2:]
+    assert sum(count for count, _ in further) in range(least, most + 1)
+    assert len(candidates) == len(results) == 12, "all of them are told"
+    rounds = [len(result.seconds) for result in results if isinstance(result, Timing)]
+    assert rounds == sorted(rounds, reverse=True) and rounds.count(16) == sum(n for n, _ in further)
+
+
 def test_a_long_run_compares_for_longer() -> None:
     """Whatever a task is granted alone."""
     machine = Machine(0.01, 0, replace(OPTIONS, retiming_s=0.0))
@@ -114,10 +125,11 @@ def test_a_long_run_compares_for_longer() -> None:
     assert machine.runner.rounds == [(4, 5)]
     machine.runner.now_s = 60.0
     list(machine.compared(math.inf))
-    assert machine.runner.rounds[1:] == [(4, 5), (12, 16)]
+    assert machine.runner.rounds[1:3] == [(4, 5), (12, 5)]
     machine.options = replace(OPTIONS, retiming_s=math.inf)
+    before = len(machine.runner.rounds)
     list(machine.compared(math.inf))
-    assert machine.runner.rounds[3:] == [(4, 5), (12, 16)]
+    assert machine.runner.rounds[before : before + 2] == [(4, 5), (12, 5)]
 
 
 def test_the_log_says_what_won_last() -> None:
