@@ -231,7 +231,11 @@ def _campaign(rows: Sequence[Json]) -> str:
 
 _NETWORKS = (
     ("networks", "Networks, float32", comparison_table),
-    ("no_log", "The same networks without any tuning, float32", untuned_table),
+    (
+        "no_log",
+        "The same networks without any tuning, with schedules of the release where it has some",
+        untuned_table,
+    ),
 )
 _TABLES = (
     *_NETWORKS,
