@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -88,18 +89,26 @@ def comparisons(
     if options.contenders <= options.leaders:
         return
     for place, (run, sample_s) in enumerate(took):
-        whole_s = sum(each_s for _, each_s in took[place:]) * options.contenders * _ROUNDS
-        share = min(1.0, (end_s - clock()) / whole_s)
-        rounds = max(_LEAST, int(share * _ROUNDS))
-        count = int(min(options.contenders, (end_s - clock()) / (sample_s * rounds)))
+        share = sample_s / sum(each_s for _, each_s in took[place:])
+        until_s = clock() + share * (end_s - clock())
+        count = int(min(options.contenders, (end_s - clock()) / (sample_s * _LEAST)))
         if count > options.leaders:
             contenders = run.contenders(count, _BURST_NOISE)
-            ranked, found = _compared(run.task, runner, contenders, rounds)
+            further = partial(_further, clock, until_s, sample_s)
+            ranked, found = _compared(run.task, runner, contenders, further)
             yield run, [contenders[n][1] for n in ranked], [found[n] for n in ranked]
 
 
+def _further(clock: Callable[[], float], until_s: float, sample_s: float, left: int) -> int:
+    """More rounds of so many candidates, as many as there is time for until a moment."""
+    return int(min(_ROUNDS - _LEAST, (until_s - clock()) / (left * sample_s)))
+
+
 def _compared(
-    task: TaskSpec, runner: Runner, contenders: Sequence[tuple[float, Candidate]], rounds: int
+    task: TaskSpec,
+    runner: Runner,
+    contenders: Sequence[tuple[float, Candidate]],
+    further: Callable[[int], int],
 ) -> tuple[list[int], list[MeasureResult]]:
     """Numbers of the contenders, those first that are believed to be the fastest, and the results.
 
@@ -109,18 +118,18 @@ def _compared(
         task: whose candidates they are.
         runner: times them.
         contenders: seconds before, and candidates.
-        rounds: of those that may still be the fastest.
+        further: in how many more rounds so many candidates may be compared.
     """
     candidates = [candidate for _, candidate in contenders]
     results = runner.remeasure(task, candidates, _LEAST)
     ranked = by_belief([seconds for seconds, _ in contenders], results)
     near = _near(ranked, results)
-    if rounds == _LEAST or len(near) < 2:
+    rounds = further(len(near)) if len(near) > 1 else 0
+    if rounds < 1:
         return ranked, results
-    for n, again in zip(
-        near, runner.remeasure(task, [candidates[n] for n in near], rounds - _LEAST), strict=True
-    ):
-        results[n] = _both(results[n], again)
+    again = runner.remeasure(task, [candidates[n] for n in near], rounds)
+    for n, result in zip(near, again, strict=True):
+        results[n] = _both(results[n], result)
     order = by_belief([contenders[n][0] for n in near], [results[n] for n in near])
     return [*(near[place] for place in order), *(n for n in ranked if n not in near)], results
 

@@ -95,7 +95,7 @@ def test_the_long_comparison_takes_the_time_that_there_is() -> None:
     short, first, (left, more) = machine.runner.rounds
     assert (short, first) == ((4, 5), (12, 5)) and left < 12 and more == 11
     machine.runner.rounds.clear()
-    list(machine.compared(machine.runner.now_s + 0.14))
+    list(machine.compared(machine.runner.now_s + 0.1))
     assert machine.runner.rounds[1] == (12, 5) and 0 < machine.runner.rounds[2][1] < 11
     machine.runner.rounds.clear()
     list(machine.compared(machine.runner.now_s + 0.04))
