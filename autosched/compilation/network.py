@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from math import inf, sqrt
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from autosched.compilation.ahead import ExpectedAhead
 from autosched.compilation.check import WrongResultError, device_of
@@ -47,7 +47,18 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
-_Sources = tuple[Sequence["Record"], ...]
+
+
+class _Known(NamedTuple):
+    """Records that may be used: of a log, and of the release."""
+
+    of_log: Sequence[Record]
+    of_release: Sequence[Record] = ()
+
+    def without(self, record: Record) -> _Known:
+        """All but those of the same candidate."""
+        key = record.candidate_key
+        return _Known(*([r for r in source if r.candidate_key != key] for source in self))
 
 
 def network_tasks(extraction: Extraction, target: Target) -> tuple[TaskSpec, ...]:
@@ -178,14 +189,14 @@ def network_contents(
         build = partial(build_contents, network.name, extraction, target, check, accuracy, known)
         limit = allowed_in_network(accuracy)
 
-        def choose(task: TaskSpec, records: _Sources) -> Scheduled:
-            found = best_known(task, records[0], records[1], state)
+        def choose(task: TaskSpec, records: _Known) -> Scheduled:
+            found = best_known(task, records.of_log, records.of_release, state)
             return unmeasured(task, quick, check, limits[task]) if found is None else found
 
-        def contents_of(scheduled: Sequence[Scheduled], records: _Sources) -> Contents:
+        def contents_of(scheduled: Sequence[Scheduled], records: _Known) -> Contents:
             def others(item: Scheduled) -> Iterator[Scheduled]:
                 draft = partial(unmeasured, item.task, quick, True, "as written")
-                return other_variants(item, records[0], state, draft)
+                return other_variants(item, records.of_log, state, draft)
 
             contents, items = build(scheduled)
             accurate = held(contents, items, limit, others) if check else None
@@ -194,7 +205,7 @@ def network_contents(
             del contents  # its constants
             return build(accurate)[0]
 
-        return _with_buildable(tasks, (left, shipped), choose, contents_of)
+        return _with_buildable(tasks, _Known(left, shipped), choose, contents_of)
 
 
 def error_limits(
@@ -227,13 +238,13 @@ def error_limits(
         known: dict[KernelKey, Built] = {}
         build = partial(build_contents, network.name, extraction, target, False, accuracy, known)
 
-        def limits_of(found: Sequence[Scheduled | None], records: _Sources) -> dict[str, float]:
+        def limits_of(found: Sequence[Scheduled | None], records: _Known) -> dict[str, float]:
             best = [item for item in found if item is not None]
             if len(best) < len(tasks) or not add_errors(best):  # some may be left out of a run
                 return {}
             contents, items = build(best)
             accurate = held(
-                contents, items, limit, lambda item: other_variants(item, records[0], state)
+                contents, items, limit, lambda item: other_variants(item, records.of_log, state)
             )
             pairs = zip(items, accurate or items, strict=True)
             return {
@@ -243,15 +254,18 @@ def error_limits(
             }
 
         return _with_buildable(
-            tasks, (left,), lambda task, records: recorded(task, records[0], state), limits_of
+            tasks,
+            _Known(left),
+            lambda task, records: recorded(task, records.of_log, state),
+            limits_of,
         )
 
 
 def _with_buildable(
     tasks: Sequence[TaskSpec],
-    records: _Sources,
-    choose: Callable[[TaskSpec, _Sources], _Item],
-    make: Callable[[Sequence[_Item], _Sources], _Made],
+    records: _Known,
+    choose: Callable[[TaskSpec, _Known], _Item],
+    make: Callable[[Sequence[_Item], _Known], _Made],
 ) -> _Made:
     """What is made of the schedules of tasks, without records that no code can be made of.
 
@@ -267,9 +281,8 @@ def _with_buildable(
             return make(tuple(items.values()), left)
         except UnbuildableRecordError as error:
             notify([str(error)])
-            key, task_key = error.record.candidate_key, error.record.task
-            left = tuple([r for r in source if r.candidate_key != key] for source in left)
-            again = [task for task in tasks if task.key == task_key]
+            left = left.without(error.record)
+            again = [task for task in tasks if task.key == error.record.task]
             items |= {task: choose(task, left) for task in again}
 
 

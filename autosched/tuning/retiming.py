@@ -140,7 +140,7 @@ def _near(ranked: Sequence[int], results: Sequence[MeasureResult]) -> list[int]:
     if not numbers:
         return []
     logs = np.log([r.seconds for n in numbers if isinstance(r := results[n], Timing)])
-    own = np.median(logs - np.median(logs, axis=0), axis=1)
+    own = _apart(logs)
     limit = float(own.min()) + _HOPE * math.sqrt(2.0 * _variance(logs))
     return [n for n, value in zip(numbers, own, strict=True) if value <= limit or n == numbers[0]]
 
@@ -168,14 +168,22 @@ def by_belief(known_s: Sequence[float], results: Sequence[MeasureResult]) -> lis
         return failed
     numbers = np.array([n for n, _ in timed])
     logs = np.log([seconds for _, seconds in timed])  # [candidates, rounds]
-    # A round is a moment of the machine: what all candidates lost in it says nothing of any.
-    own = np.median(logs - np.median(logs, axis=0), axis=1)
+    own = _apart(logs)
     known = np.log([known_s[n] for n in numbers])
     variance = _variance(logs)
     of_known = _variance_of_known(own - known, variance)
     share = of_known / (of_known + variance)
     believed = share * own + (1.0 - share) * known
     return [*map(int, numbers[np.argsort(believed, kind="stable")]), *failed]
+
+
+def _apart(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far candidates are from each other, [candidates] of [candidates, rounds].
+
+    A round is a moment of the machine: what all candidates lost in it says nothing of any.
+    """
+    found: NDArray[np.float64] = np.median(logs - np.median(logs, axis=0), axis=1)
+    return found
 
 
 def _variance_of_known(differences: NDArray[np.float64], of_rounds: float) -> float:

@@ -79,10 +79,8 @@ class _Scan:
         """
         wide, at = widened(data, name), self.dimension
         blocks = -(-data.shape[at] // _BLOCK)
-        of_totals = _Scan(self.function, at, exclusive=True, reverse=self.reverse)
         totals = self._totals(wide, blocks, f"{name}.totals")
-        short = blocks <= _SHORT
-        before = (of_totals.short if short else of_totals.long)(totals, f"{name}.before")
+        before = cumulative(totals, self.function, at, True, self.reverse, f"{name}.before")
         within = self._within(wide, blocks, f"{name}.within")
 
         def element(axes: tuple[Axis, ...]) -> Expr:
