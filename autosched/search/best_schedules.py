@@ -7,11 +7,13 @@ writes it.
 from __future__ import annotations
 
 import gzip
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autosched.records.reading import parse_lines
+from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from autosched.records.record import Record
@@ -21,7 +23,17 @@ SHIPPED: Final = Path(__file__).with_name("best_schedules.jsonl.gz")
 
 @lru_cache(1)
 def best_schedules() -> tuple[Record, ...]:
-    """Records of many tasks, of machines that may be others than this one."""
+    """Records of many tasks, of machines that may be others than this one.
+
+    None of a damaged file, of which a warning tells.
+    """
     if not SHIPPED.exists():
         return ()
-    return parse_lines(gzip.decompress(SHIPPED.read_bytes()), SHIPPED.name).records
+    try:
+        lines = gzip.decompress(SHIPPED.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        notify(
+            [f"{SHIPPED}: the schedules of the release cannot be read: {error}; install it again"]
+        )
+        return ()
+    return parse_lines(lines, SHIPPED.name).records

@@ -17,6 +17,7 @@ from sketch.lang import reducers
 from sketch.lang.expr import Expr, select
 from sketch.lang.functions import all_of, maximum, minimum
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
+from sketch.operators.scan import cumulative
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
 from tests.support.examples import examples
@@ -175,3 +176,18 @@ def gathers(draw: Any) -> ComputeDAG:
 @given(gathers().flatmap(renamed), *RUNS)
 def test_gathers(dag: ComputeDAG, target: int, choice: int, seed: int) -> None:
     check(dag, target, choice, seed)
+
+
+@COMMON
+@given(
+    st.sampled_from([97, 100, 127, 128, 129, 160, 251]),
+    SMALL,
+    st.booleans(),
+    st.sampled_from(["float32", "int64"]),
+    st.tuples(st.booleans(), st.booleans()),
+    *RUNS,
+)
+def test_long_scans(length, others, last, dtype, ways, target, choice, seed):
+    shape = (others, length) if last else (length, others)
+    data = placeholder(shape, dtype, "data")
+    check(ComputeDAG([cumulative(data, "sum", int(last), *ways)]), target, choice, seed)

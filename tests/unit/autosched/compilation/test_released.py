@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from autosched.compilation.network import extract_checked, network_contents, net
 from autosched.compilation.task import random_constants, task_module
 from autosched.measure.result import Timing
 from autosched.records.record import Record, record_of
+from autosched.search import best_schedules as best_schedules_module
 from autosched.search.best_schedules import best_schedules
 from autosched.search.space import space_of
 from autosched.system.user_warnings import AutoschedWarning
@@ -103,6 +105,23 @@ def test_a_task_alone_uses_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [step.info.schedule for step in plain.program.steps] == ["model"]
     for name, value in module.run(inputs).items():
         np.testing.assert_allclose(value, plain.run(inputs)[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("damage", [b"", b"no archive", None])
+def test_a_damaged_file_of_them_is_told_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: bytes | None
+) -> None:
+    """``None``: it was cut in the middle."""
+    whole = best_schedules_module.SHIPPED.read_bytes()
+    broken = tmp_path / "schedules.gz"
+    broken.write_bytes(whole[: len(whole) // 2] if damage is None else damage)
+    monkeypatch.setattr(best_schedules_module, "SHIPPED", broken)
+    monkeypatch.setattr(released_module, "best_schedules", best_schedules.__wrapped__)
+    if damage == b"":  # nothing at all is an archive of nothing
+        assert set(schedules()) == {"model"}
+    else:
+        with pytest.warns(AutoschedWarning, match=r"schedules\.gz.*install the release again"):
+            assert set(schedules()) == {"model"}
 
 
 def test_each_that_is_shipped_says_what_it_takes_and_that_it_was_right() -> None:
