@@ -32,8 +32,6 @@ def best_schedules() -> tuple[Record, ...]:
     try:
         lines = gzip.decompress(SHIPPED.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
-        notify(
-            [f"{SHIPPED}: the schedules of the release cannot be read: {error}; install it again"]
-        )
+        notify([f"{SHIPPED}: no schedules can be read: {error}; install the release again"])
         return ()
     return parse_lines(lines, SHIPPED.name).records
