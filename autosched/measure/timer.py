@@ -30,6 +30,8 @@ _SECOND_CHANCES: Final = 3
 # A longer pacer, as a share of what a burst may take, would only take time: long kernels have met
 # many moments of the machine themselves.
 _LONGEST_PACER: Final = 0.1
+# A new process that loads a driver, makes a context on a GPU, or large inputs, may take so long.
+_READY_S: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -260,7 +262,8 @@ class Timer:
 
     def _define(self, task: TaskState, *sketches: Sketch) -> None:
         """Send a task and sketches, unless the child has them."""
-        limit, oracle = self._options.run_timeout_s, task.oracle()
+        limit, oracle = max(self._options.run_timeout_s, _READY_S), task.oracle()
+        self._child.define("open", "bench", timeout_s=limit)
         version = f"{task.key} asked={task.asked}"
         self._child.define(
             "task", version, task.key, task.dag, oracle,

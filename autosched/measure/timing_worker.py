@@ -43,7 +43,7 @@ class TimingWorker:
 
     Args:
         options: how to measure.
-        open_bench: what runs kernels here; called once, when the first kernel is there.
+        open_bench: what runs kernels here; called once, unless it fails.
     """
 
     def __init__(self, options: MeasureOptions, open_bench: Callable[[], Bench[Any]]) -> None:
@@ -60,6 +60,7 @@ class TimingWorker:
     def methods(self) -> Mapping[str, Callable[..., Any]]:
         """What the tuner may call, by name."""
         methods: tuple[Callable[..., Any], ...] = (
+            self.open,
             self.sketch,
             self.task,
             self.pacer,
@@ -70,6 +71,13 @@ class TimingWorker:
             self.sample,
         )
         return {method.__name__: method for method in methods}
+
+    def open(self) -> None:
+        """Get ready to run kernels; what fails here fails again, with its reason, with the first
+        kernel.
+        """
+        with suppress(Exception):  # the boundary
+            _ = self._bench
 
     def sketch(self, key: str, payload: bytes) -> None:
         """Keep a sketch (pickled) for later requests."""

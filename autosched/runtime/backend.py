@@ -168,8 +168,12 @@ def _device_peaks(target: Target) -> Peaks:
 
 
 def _device_caches(size: int, target: Target) -> CacheState:
-    """All processors share the L2, and there is no L3."""
-    return "l2_cold" if size > target.l2_bytes else "warm"
+    """All processors share the L2, and there is no L3.
+
+    It is taken for full when half of it is: large ones are of two halves, each of which keeps what
+    the processors next to it read.
+    """
+    return "l2_cold" if 2 * size > target.l2_bytes else "warm"
 
 
 def _export_source(

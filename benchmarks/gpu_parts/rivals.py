@@ -12,8 +12,6 @@ COPIES: Final = 10
 """Executions in a graph: launching does not show."""
 
 _CUBLAS: Final = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11")
-# Of the GPU, while a graph is submitted behind them: 50 us.
-_SUBMITTING_CYCLES: Final = 100_000
 _NO_TRANSPOSE: Final = 0
 EMULATED: Final = "times of an emulated device are estimates"
 
@@ -52,6 +50,7 @@ class Timed:
     def seconds(self) -> float:
         """Of one call."""
         self._stream.replay(self._graph)
+        self._stream.synchronise()  # until the graph runs, its events have passed long ago
         return self._after.seconds_since(self._before) / COPIES
 
     def close(self) -> None:
@@ -81,7 +80,7 @@ class Copies:
 
 
 class TorchGraph:
-    """Calls of PyTorch, captured in a CUDA graph."""
+    """Calls of PyTorch, captured in a CUDA graph with events before and after, as ours are."""
 
     def __init__(self, torch: Any, name: str, call: Callable[[], object]) -> None:
         self.name, self._torch = f"{name} (torch {torch.__version__})", torch
@@ -92,14 +91,20 @@ class TorchGraph:
                 call()
         side.synchronize()
         self._graph = torch.cuda.CUDAGraph()
+        self._before, self._after = (
+            torch.cuda.Event(enable_timing=True, external=True) for _ in range(2)
+        )
         with torch.cuda.graph(self._graph):
+            self._before.record()
             for _ in range(COPIES):
                 call()
+            self._after.record()
 
     def seconds(self) -> float:
         """Of one call."""
-        self._torch.cuda._sleep(_SUBMITTING_CYCLES)
-        return torch_seconds(self._torch, self._graph.replay) / COPIES
+        self._graph.replay()
+        self._torch.cuda.synchronize()
+        return float(self._before.elapsed_time(self._after)) * 1e-3 / COPIES
 
     def close(self) -> None:
         """Let go of the graph."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.gpu_parts.child import device_name, target_of
+from benchmarks.gpu_parts.limited import run_limited
 from benchmarks.gpu_parts.row_log import Row, RowLog
 from benchmarks.rows import write_json
 
@@ -97,27 +96,12 @@ def _run_part(settings: Settings, part: str, seconds: float) -> Row:
     ]  # fmt: skip
     print(f"{part}: {seconds:.0f} s", flush=True)
     start = time.monotonic()
-    process = subprocess.Popen(
-        words, cwd=ROOT, env=_environment(settings.site), text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        output, _ = process.communicate(timeout=seconds + _GRACE_S)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        output, _ = process.communicate()
-    finally:  # whoever interrupts this run ends what it started
-        if process.poll() is None:
-            _end(process)
-    row: Row = {"name": _RUN, "exit": process.returncode, "seconds": time.monotonic() - start}
-    if process.returncode != 0:
-        row["end"] = output.splitlines()[-_LAST_LINES:]
+    ended = run_limited(words, seconds + _GRACE_S, ROOT, _environment(settings.site))
+    row: Row = {"name": _RUN, "exit": ended.status, "seconds": time.monotonic() - start}
+    if ended.status != 0:
+        row["end"] = ended.lines[-_LAST_LINES:]
         print("\n".join(row["end"]), flush=True)
     return row
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
 
 
 def _environment(site: Path | None) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,10 +11,12 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from benchmarks.gpu_parts.bench import Bench
+from benchmarks.gpu_parts.limited import run_limited
 from benchmarks.gpu_parts.row_log import Row
 
 ROOT: Final = Path(__file__).parents[2]
-_TESTS: Final = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
+# By name, so that tests that are not through by then say how far they were.
+_TESTS: Final = ("-m", "pytest", "-v", "-p", "no:cacheprovider")
 # A file's tests in one process: two must not measure on one GPU at a time.
 _PARALLEL: Final = ("-n", "3", "--dist", "loadfile")
 _ONE_PROCESS: Final = ("-n", "0")
@@ -62,20 +63,16 @@ def _tested(name: str, words: Sequence[str], seconds: float) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         row: Row = {"name": name, "done": False, "at_most_s": seconds}
-        try:
-            ended = subprocess.run(
-                [*words, f"--junitxml={report}"],
-                cwd=ROOT, timeout=seconds, text=True, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return row | {"error": f"not through after {seconds:.0f} s"}
-        row |= {"done": True, "exit": ended.returncode}
+        ended = run_limited([*words, f"--junitxml={report}"], seconds, ROOT)
+        if ended.status is None:
+            error = f"not through after {seconds:.0f} s"
+            return row | {"error": error, "end": ended.lines[-_LAST_LINES:]}
+        row |= {"done": True, "exit": ended.status}
         row |= counts(report) if report.exists() else {}
         # Where all are skipped, nothing was found to be clean.
-        row["clean"] = ended.returncode == 0 and row.get("tests", 0) > row.get("skipped", 0)
+        row["clean"] = ended.status == 0 and row.get("tests", 0) > row.get("skipped", 0)
         if not row["clean"]:
-            row["end"] = ended.stdout.splitlines()[-_LAST_LINES:]
+            row["end"] = ended.lines[-_LAST_LINES:]
         return row
 
 

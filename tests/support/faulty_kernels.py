@@ -8,6 +8,7 @@ from codegen.cuda.nvrtc import compile_source
 from codegen.errors import InfeasibleError
 from codegen.kernel import Argument
 
+_MORE_THAN_ANY_CARD = 1 << 50
 RIGHT, WRONG, UNWRITTEN, TRAP, DIVERGENT, SEGFAULT, NO_TEXT, SPILLS, LARGE = range(9)
 
 _TEXT = """extern "C" __global__ void __launch_bounds__(64)
@@ -36,7 +37,7 @@ def build(sketch, values):
     if fault == SPILLS:
         raise InfeasibleError("8 bytes of spilled registers a thread, the limit is 0", "kernel_0")
     arguments = tuple(Argument(name, "float32", (64,), scope) for name, scope in ARGUMENTS)
-    workspaces = (("scratch", sketch.target.card.memory_bytes + 1),) if fault == LARGE else ()
+    workspaces = (("scratch", _MORE_THAN_ANY_CARD),) if fault == LARGE else ()
     launch = Launch("kernel_0", 1, 64, ("A", "W", "C"), TYPES)
     source = CudaSource(
         "C", _TEXT.format(statement=STATEMENTS[fault]), (launch,), arguments, workspaces

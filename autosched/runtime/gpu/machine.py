@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Final
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
     from codegen.gpu.protocol import Device, DeviceStream
     from sketch.target.target import Target
 
+WAKE_S: Final = 0.1
+"""So long a GPU that was idle works until its clocks are up."""
+
 CHAINS: Final = 8  # independent multiply-adds of a thread, twice what hides their latency
 TRIPS: Final = 20_000  # about a millisecond: launching does not show
 _THREADS: Final = 256
 _BLOCKS_EACH: Final = 8  # of a processor: as many threads as it holds
 _COPIES: Final = 20
 _REPEATS: Final = 5
-_LEAST_BYTES: Final = 1 << 22  # smaller copies measure how fast copies start
+_LEAST_BYTES: Final = 1 << 25  # smaller copies measure how fast copies start
 
 
 def nominal_machine(target: Target, working_bytes: int) -> Machine:
@@ -53,7 +57,7 @@ def nominal_units(target: Target) -> dict[str, float]:
 
 
 def device_machine(device: Device, working_bytes: int) -> Machine:
-    """A device: measured, which takes some 50 ms, or nominal where it is emulated.
+    """A device: measured, which takes some 0.3 s, or nominal where it is emulated.
 
     Raises:
         DeviceError: the device fails, or has no room.
@@ -101,17 +105,20 @@ def measured_flops(device: Device, trips: int = TRIPS) -> float:
 
 
 def _best_seconds(device: Device, work: Callable[[DeviceStream], None]) -> float:
-    """Seconds of what ``work`` submits, as a graph: the fastest of a few, after one to warm up."""
+    """Seconds of what ``work`` submits, as a graph: the fastest of a few once clocks are up."""
     with closing(device.stream()) as stream:
         with capturing(stream) as graphs:
+            before = stream.record()
             work(stream)
+            after = stream.record()
         with closing(graphs[0]) as graph:
-            found = []
-            for _ in range(_REPEATS + 1):
-                before = stream.record()
+            found: list[float] = []
+            stop = time.monotonic() + (0.0 if device.kind == "emulated" else WAKE_S)
+            while len(found) < _REPEATS or time.monotonic() < stop:
                 stream.replay(graph)
-                found.append(stream.record().seconds_since(before))
-    return min(found[1:])
+                stream.synchronise()
+                found.append(after.seconds_since(before))
+    return min(found[-_REPEATS:])
 
 
 def _chains(target: Target, blocks: int, trips: int) -> CudaKernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +17,7 @@ from autosched.runtime.counters.counts import StepCounts
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.gpu.device_array import DeviceArray, read_array
 from autosched.runtime.gpu.executor import DeviceExecutor
-from autosched.runtime.gpu.machine import device_machine
+from autosched.runtime.gpu.machine import WAKE_S, device_machine
 from autosched.runtime.gpu.resident import Resident
 from autosched.runtime.loaded import Arrays, Outputs
 from autosched.runtime.peaks import Peaks
@@ -50,8 +51,7 @@ class DeviceCalls:
         self._executor.bind(arrays)
         if self._emulated:
             return [self._executor.run_clocked()] * repeats
-        for _ in range(warmup + 1):  # the first one captures
-            self._executor.run()
+        self._warm_up(warmup)
         return [self._executor.run_clocked() for _ in range(repeats)]
 
     def time_steps(
@@ -65,10 +65,18 @@ class DeviceCalls:
         if self._emulated:
             total = np.full(repeats, self._executor.run_clocked())
             return total, np.tile(self._executor.run_timed(), (repeats, 1))
-        self._executor.run()
-        self._executor.run_timed()
+        self._executor.run_timed()  # captures
+        self._warm_up()
         pairs = [(self._executor.run_clocked(), self._executor.run_timed()) for _ in range(repeats)]
         return np.array([seconds for seconds, _ in pairs]), np.array([steps for _, steps in pairs])
+
+    def _warm_up(self, runs: int = 0) -> None:
+        """Run so often at least, and for so long that the clocks of an idle GPU are up."""
+        self._executor.run_clocked()  # captures
+        stop = time.monotonic() + WAKE_S
+        while runs > 0 or time.monotonic() < stop:
+            self._executor.run()
+            runs -= 1
 
     def count_steps(self, arrays: Arrays, repeats: int) -> StepCounts:
         """None: see the note."""

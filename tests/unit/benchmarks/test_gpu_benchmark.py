@@ -16,12 +16,13 @@ import pytest
 from autosched.measure.result import WRONG_RESULT, Failure, Timing
 from autosched.records.record import Record, record_of
 from autosched.runtime.profiler import Profile, ProfileRow
-from benchmarks.gpu_parts import bandwidth, rivals, units
+from benchmarks.gpu_parts import bandwidth, networks, rivals, units
 from benchmarks.gpu_parts.agreement import agreement, drafted, rank_correlation
 from benchmarks.gpu_parts.bench import Bench
 from benchmarks.gpu_parts.candidates import counted, tasks
 from benchmarks.gpu_parts.child import run_part, target_of
-from benchmarks.gpu_parts.operators import compared
+from benchmarks.gpu_parts.limited import run_limited
+from benchmarks.gpu_parts.operators import OperatorCase, _beside_rival, compared
 from benchmarks.gpu_parts.row_log import NAME, RowLog
 from benchmarks.gpu_parts.run import PARTS, finished
 from benchmarks.gpu_parts.suite import counts
@@ -184,6 +185,66 @@ def test_all_random_candidates_are_of_programs_for_the_target() -> None:
     found = tasks(EMULATED, small=True)
     assert len({task.key for task in found}) == len(found) == 2
     assert all(task.target == EMULATED for task in found)
+
+
+def test_a_rival_that_fails_leaves_our_time() -> None:
+    def broken(_: object) -> rivals.Rival:
+        raise RuntimeError("no algorithm")
+
+    case = OperatorCase("x", bandwidth.programs(bench(Path()))["add"], broken, 1.0, 0.0)
+    row = _beside_rival(case, None, lambda: 2e-3)  # type: ignore[arg-type]
+    assert row == {"ours_ms": 2.0, "rival": "no rival here: no algorithm"}
+
+
+def test_a_program_is_ended_with_all_that_it_started_and_what_it_said_is_kept(
+    tmp_path: Path,
+) -> None:
+    script = (
+        "import subprocess, sys, time\n"
+        "print('begun', flush=True)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(float(sys.argv[1]))\n"
+        "sys.exit(3)\n"
+    )
+    words = [sys.executable, "-c", script]
+    slow, quick = (run_limited([*words, s], t, tmp_path) for s, t in (("600", 3.0), ("0", 60.0)))
+    assert slow.status is None and quick.status == 3
+    for ended in (slow, quick):
+        begun, child = ended.lines
+        assert begun == "begun" and not _runs(int(child))
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and is no zombie, a moment after its end."""
+    stop = time.monotonic() + 10.0
+    while time.monotonic() < stop:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_our_networks_come_before_their_rivals_and_ratios_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(networks, "_SMALL", {"mlp": None, "dcgan": None})
+    monkeypatch.setattr(networks.zoo, "build", lambda name, image: name)
+    monkeypatch.setattr(networks, "_ours", lambda *_: {"ours_ms": 2.0, "done": True})
+    monkeypatch.setattr(
+        networks, "_rival", lambda *_: {"rival": "torch", "rival_ms": 3.0, "done": True}
+    )
+    rows = list(networks.run(bench(tmp_path)))
+    names = [row["name"] for row in rows]
+    assert names == [
+        "mlp ours", "dcgan ours", "mlp torch.compile", "mlp ours", "dcgan torch.compile",
+        "dcgan ours",
+    ]  # fmt: skip
+    assert "ratio" not in rows[0] and rows[3]["ratio"] == rows[5]["ratio"] == 1.5
 
 
 def test_counts_of_a_report(tmp_path: Path) -> None:

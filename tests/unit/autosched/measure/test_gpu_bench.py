@@ -69,6 +69,14 @@ def test_a_slow_kernel_is_not_run_more_than_it_takes(
     assert loaded.runs == runs
 
 
+def test_one_run_of_a_short_kernel_is_the_mean_of_several(locked: list[str]) -> None:
+    bench, loaded = GpuBench(H200), Loaded(20e-6)
+    bench.run(loaded, 1, "warm")  # type: ignore[arg-type]
+    assert loaded.runs[-2:] == [1, 16]
+    bench.run(loaded, 4, "warm")  # type: ignore[arg-type]
+    assert loaded.runs[-1] == 4
+
+
 def test_caches_are_flushed_before_each_run(locked: list[str]) -> None:
     bench, loaded = GpuBench(H200), Loaded()
     assert bench.run(loaded, 4, "l2_cold") == pytest.approx(2 * EACH_S)  # type: ignore[arg-type]

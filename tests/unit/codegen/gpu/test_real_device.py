@@ -124,7 +124,8 @@ def test_a_closed_device_is_not_asked_to_take_things_back() -> None:
     "function, status, kind, lost",
     [
         ("cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY", DeviceMemoryError, False),
-        ("cuMemAlloc", "CUDA_ERROR_UNKNOWN", DeviceError, False),
+        ("cuMemAlloc", "CUDA_ERROR_INVALID_VALUE", DeviceError, False),
+        ("cuMemAlloc", "CUDA_ERROR_UNKNOWN", DeviceLostError, True),
         ("cuModuleLoadData", "CUDA_ERROR_NO_BINARY_FOR_GPU", DeviceLaunchError, False),
         ("cuCtxSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS", DeviceLostError, True),
         ("cuCtxSynchronize", "CUDA_ERROR_LAUNCH_FAILED", DeviceLostError, True),
