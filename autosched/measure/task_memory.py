@@ -42,6 +42,7 @@ class TaskMemory:
         computed: constants that are more than packed, by (name, what is computed), oldest first.
         outputs: by (name, dtype, shape).
         empty: makes arrays.
+        fixed: whether inputs stay what they are, so that a device may keep copies of them.
         period: the numbers of constants repeat after so many; None: they do not.
     """
 
@@ -54,6 +55,7 @@ class TaskMemory:
     outputs: dict[tuple[str, str, tuple[int, ...]], Array] = field(default_factory=dict)
     empty: Allocator = aligned_empty
     period: int | None = None
+    fixed: bool = False
     _others: Array | None = None
 
     @property

@@ -99,7 +99,7 @@ class TimingWorker:
             given = [tensor.name for tensor in task_dag.inputs if not is_constant(tensor)]
             inputs |= {name: aligned_copy(inputs[name], array_empty) for name in given}
         oracle = reference if isinstance(reference, Failure) else pickle.loads(reference)
-        self._tasks[key] = TaskMemory(task_dag, inputs, oracle)
+        self._tasks[key] = TaskMemory(task_dag, inputs, oracle, fixed=True)
 
     def pacer(self, request: TimingRequest) -> None:
         """Keep a kernel loaded that says how fast the machine is.

@@ -36,7 +36,7 @@ _RIVAL: Final = "torch.compile"
 def run(bench: Bench) -> Iterator[Row]:
     """Two rows a network: ours, which comes again with the ratio, and the rival's.
 
-    Ours come first: nobody knows how long the rival takes to get ready.
+    Ours come first: the rival may compile for minutes.
     """
     sizes = _SMALL if bench.small else _NETWORKS
     turns = {f"{name} {who}": (name, who) for who in (_OURS, _RIVAL) for name in sizes}

@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu_parts.torch_compiled resnet-18
 
-How long it takes to get ready nobody can say, and what goes wrong there is nobody else's: the last
-line that it prints is the row.
+It may compile for minutes, and what it raises must not end the part: the last line that it prints
+is the row.
 """
 
 from __future__ import annotations

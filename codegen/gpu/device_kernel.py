@@ -19,6 +19,7 @@ from codegen.gpu.protocol import (
     capturing,
     submit,
 )
+from codegen.gpu.resident_arrays import ResidentArrays
 from codegen.kernel import Argument
 
 
@@ -44,6 +45,7 @@ class DeviceKernel(Closeable):
         arrays: by argument: inputs and constants; outputs too where their memory is to hold
             something before the first run.
         expected_s: see ``Device.load``.
+        resident: keeps copies of ``arrays`` that kernels share; None: this one gets its own.
 
     Raises:
         CodegenError: an input is missing or has a wrong size.
@@ -56,11 +58,14 @@ class DeviceKernel(Closeable):
         kernel: CudaKernel,
         arrays: Mapping[str, Array],
         expected_s: float = 0.0,
+        resident: ResidentArrays | None = None,
     ) -> None:
         self._device, self._kernel = device, kernel
         self._stream = device.stream()
         self._graphs: dict[int, _TimedGraph] = {}
         self._addresses: dict[str, int] = {}
+        self._own: list[int] = []
+        self._resident = resident
         self._code: LoadedCode | None = device.load(kernel, expected_s)
         try:
             self._fill(arrays)
@@ -79,7 +84,7 @@ class DeviceKernel(Closeable):
         self._stream.synchronise()
         for timed in self._graphs.values():
             timed.graph.close()
-        for address in self._addresses.values():
+        for address in self._own:
             self._device.free(address)
         self._device.unload(code)
         self._stream.close()
@@ -130,16 +135,35 @@ class DeviceKernel(Closeable):
 
     def _fill(self, arrays: Mapping[str, Array]) -> None:
         for name, size in self._kernel.source.workspaces:
-            self._addresses[name] = self._device.allocate(size)
+            self._addresses[name] = self._allocate(size)
         for argument in self._kernel.arguments:
-            size = int(np.prod(argument.shape, dtype=np.int64)) * np.dtype(argument.dtype).itemsize
-            self._addresses[argument.name] = self._device.allocate(size)
             if argument.name in arrays:
                 array = self._array(argument, arrays[argument.name])
-                self._stream.copy_in(self._addresses[argument.name], array)
-                self._stream.synchronise()  # the copy of a strided array ends with this turn
+                self._addresses[argument.name] = self._placed(argument, array)
             elif argument.scope != "output":
                 raise CodegenError(f"no array for {argument.name}", self._kernel.name)
+            else:
+                size = int(np.prod(argument.shape, dtype=np.int64))
+                itemsize = np.dtype(argument.dtype).itemsize
+                self._addresses[argument.name] = self._allocate(size * itemsize)
+        self._stream.synchronise()
+
+    def _placed(self, argument: Argument, array: Array) -> int:
+        """Where an argument is: with the others of the device, or, if it is written, on its own."""
+        shared = None if self._resident is None else self._resident.address(array)
+        if shared is not None and argument.scope != "output":
+            return shared
+        own = self._allocate(array.nbytes)
+        if shared is None:
+            self._stream.copy_in(own, array)
+            self._stream.synchronise()  # the copy of a strided array ends with this call
+        else:
+            self._stream.copy(own, shared, array.nbytes)
+        return own
+
+    def _allocate(self, size: int) -> int:
+        self._own.append(self._device.allocate(size))
+        return self._own[-1]
 
     def _array(self, argument: Argument, given: Array) -> Array:
         array = np.ascontiguousarray(given, argument.dtype)
