@@ -167,6 +167,16 @@ class DeviceExecutor:
                 seconds[mark.step] += mark.after.seconds_since(mark.before)
         return seconds
 
+    @property
+    def events_of_steps(self) -> NDArray[np.int64]:
+        """How many events ``run_timed`` records behind the executions of each step, [steps]."""
+        found = np.zeros(len(self._program.steps), np.int64)
+        for part in self._parts:
+            if isinstance(part, _OnDevice):
+                for mark in self._graph(part, "steps").marks:
+                    found[mark.step] += 1
+        return found
+
     def results(self) -> dict[str, NDArray[Any]]:
         """New arrays with the outputs of the last ``run``, by name; lets go of its inputs."""
         found = {}

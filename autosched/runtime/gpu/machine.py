@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from autosched.runtime.explanation import Machine
@@ -29,6 +30,7 @@ TRIPS: Final = 20_000  # about a millisecond: launching does not show
 _THREADS: Final = 256
 _BLOCKS_EACH: Final = 8  # of a processor: as many threads as it holds
 _COPIES: Final = 20
+_EVENTS: Final = 64
 _REPEATS: Final = 5
 _LEAST_BYTES: Final = 1 << 25  # smaller copies measure how fast copies start
 
@@ -102,6 +104,32 @@ def measured_flops(device: Device, trips: int = TRIPS) -> float:
         out = device.allocate(DEVICE_ALIGNMENT)
         stack.callback(device.free, out)
         return flops / _best_seconds(device, lambda s: s.launch(code.launches[0], [out]))
+
+
+def event_seconds(device: Device) -> float:
+    """Seconds that an event between two kernels of a graph adds to them; 0 where it is emulated.
+
+    Raises:
+        DeviceError: the device fails, or has no room.
+    """
+    if device.kind == "emulated":
+        return 0.0
+    with ExitStack() as stack:
+        code = device.load(_chains(device.target, 1, 1), 0.0)
+        stack.callback(device.unload, code)
+        out = device.allocate(DEVICE_ALIGNMENT)
+        stack.callback(device.free, out)
+
+        def launches(stream: DeviceStream, events: int) -> None:
+            for number in range(_EVENTS):
+                stream.launch(code.launches[0], [out])
+                if number < events:
+                    stream.record()
+
+        both, plain = (
+            _best_seconds(device, partial(launches, events=events)) for events in (_EVENTS, 0)
+        )
+    return max(0.0, both - plain) / _EVENTS
 
 
 def _best_seconds(device: Device, work: Callable[[DeviceStream], None]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from autosched.runtime.counters.counts import StepCounts
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.gpu.device_array import DeviceArray, read_array
 from autosched.runtime.gpu.executor import DeviceExecutor
-from autosched.runtime.gpu.machine import WAKE_S, device_machine
+from autosched.runtime.gpu.machine import WAKE_S, device_machine, event_seconds
 from autosched.runtime.gpu.resident import Resident
 from autosched.runtime.loaded import Arrays, Outputs
 from autosched.runtime.peaks import Peaks
@@ -34,8 +34,11 @@ _MOST_IDLE = 4
 class DeviceCalls:
     """What one caller has to itself."""
 
-    def __init__(self, executor: DeviceExecutor, emulated: bool) -> None:
-        self._executor, self._emulated = executor, emulated
+    def __init__(
+        self, executor: DeviceExecutor, emulated: bool, event_s: Callable[[], float]
+    ) -> None:
+        """``event_s``: what an event between two kernels adds to the time of the first."""
+        self._executor, self._emulated, self._event_s = executor, emulated, event_s
 
     def once(self, arrays: Arrays, given: Outputs | None = None) -> Outputs:
         """New arrays with the outputs: what leaves the device is copied in any case."""
@@ -59,7 +62,8 @@ class DeviceCalls:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Seconds end to end, float64 ``[repeats]``, and of every step, ``[repeats, steps]``.
 
-        The two are of different runs: what times steps is not in the run that is timed as a whole.
+        The two are of different runs: what times steps is not in the run that is timed as a whole,
+        and what it adds to kernels is taken off again.
         """
         self._executor.bind(arrays)
         if self._emulated:
@@ -68,7 +72,9 @@ class DeviceCalls:
         self._executor.run_timed()  # captures
         self._warm_up()
         pairs = [(self._executor.run_clocked(), self._executor.run_timed()) for _ in range(repeats)]
-        return np.array([seconds for seconds, _ in pairs]), np.array([steps for _, steps in pairs])
+        steps = np.array([seconds for _, seconds in pairs])
+        added = self._event_s() * self._executor.events_of_steps
+        return np.array([total for total, _ in pairs]), np.maximum(steps - added, 0.1 * steps)
 
     def _warm_up(self, runs: int = 0) -> None:
         """Run so often at least, and for so long that the clocks of an idle GPU are up."""
@@ -91,6 +97,7 @@ class DeviceProgram:
         self._resident, self._payloads = resident, payloads
         self._idle = deque([self._new_executor()], maxlen=_MOST_IDLE)
         self._machine: Machine | None = None
+        self._event_s: float | None = None
 
     @contextmanager
     def call(self) -> Iterator[DeviceCalls]:
@@ -99,7 +106,8 @@ class DeviceProgram:
         What an exception has left in the middle of a run is given back to the device.
         """
         executor = self._take()
-        yield DeviceCalls(executor, self._resident.device.kind == "emulated")
+        emulated = self._resident.device.kind == "emulated"
+        yield DeviceCalls(executor, emulated, self._event_seconds)
         self._idle.append(executor)
 
     def submit(self, arrays: Arrays, handle: int | None) -> dict[str, Any]:
@@ -150,6 +158,11 @@ class DeviceProgram:
             units = {unit: flops for unit, flops in found.units.items() if unit in used}
             self._machine = replace(found, units=units)
         return self._machine
+
+    def _event_seconds(self) -> float:
+        if self._event_s is None:
+            self._event_s = event_seconds(self._resident.device)
+        return self._event_s
 
     def _take(self) -> DeviceExecutor:
         try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import autosched as asd
+from autosched.runtime.gpu import machine, program
 from autosched.runtime.gpu.machine import (
     device_machine,
     measured_bandwidth,
@@ -47,6 +50,45 @@ def test_a_program_is_explained_with_the_units_that_it_uses() -> None:
         assert set(explained.machine.units) == units and len(units) == used
         assert str(explained).count(", or ") == used
         assert module.profile(repeats=1).peak_gflops == pytest.approx(67e3, rel=0.01)
+
+
+class Clock:
+    """A stream on which a kernel takes 10 us and an event 1 us."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def launch(self, *_: object) -> None:
+        self.seconds += 10e-6
+
+    def record(self) -> None:
+        self.seconds += 1e-6
+
+
+@pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
+def test_what_events_between_kernels_take_is_no_kernels_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def timed(_: object, work: Callable[[Clock], None]) -> float:
+        clock = Clock()
+        work(clock)
+        return clock.seconds
+
+    driver_bindings = pytest.importorskip("tests.support.driver_bindings")
+    monkeypatch.setattr(machine, "_best_seconds", timed)
+    with driver_bindings.opened(driver_bindings.Bindings()) as device:
+        assert machine.event_seconds(device) == pytest.approx(1e-6)
+    with open_device(emulated(cuda_target("h200"))) as device:
+        assert machine.event_seconds(device) == 0.0
+    executor = SimpleNamespace(
+        bind=lambda _: None, run=lambda: None, run_clocked=lambda: 20e-6,
+        run_timed=lambda: np.array([12e-6, 11e-6, 0.5e-6]), events_of_steps=np.array([2, 1, 1]),
+    )  # fmt: skip
+    monkeypatch.setattr(program, "WAKE_S", 0.0)
+    calls = program.DeviceCalls(executor, False, lambda: 1e-6)  # type: ignore[arg-type]
+    total, steps = calls.time_steps({}, 2)
+    assert total == pytest.approx([20e-6] * 2)
+    assert steps == pytest.approx(np.tile([10e-6, 10e-6, 0.05e-6], (2, 1)))
 
 
 @pytest.mark.skipif(missing_compiler() is not None, reason=str(missing_compiler()))
