@@ -89,12 +89,20 @@ class ReferenceEngine:
         import onnx
         from onnx.reference import ReferenceEvaluator
 
-        from autosched.host.loop import Loop
-        from autosched.host.pad import Pad
+        from autosched.host.operators.loop import Loop
+        from autosched.host.operators.optional import (
+            Optional,
+            OptionalGetElement,
+            OptionalHasElement,
+        )
+        from autosched.host.operators.pad import Pad
+        from autosched.host.operators.scan import Scan
+        from autosched.host.operators.scatter import Scatter
 
         self._payload = payload
         self._other: HostEngine | None = None  # once the reference lacked something
-        self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=[Loop, Pad])
+        own = [Loop, Optional, OptionalGetElement, OptionalHasElement, Pad, Scan, Scatter]
+        self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=own)
         self.input_names: Sequence[str] = list(self._evaluator.input_names)
 
     def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:

@@ -67,6 +67,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     "Pad": import_pad,
     "Reshape": import_reshape,
     "RotaryEmbedding": import_rotary_embedding,
+    "Scatter": import_scatter_elements,  # its name before opset 11
     "ScatterElements": import_scatter_elements,
     "ScatterND": import_scatter_points,
     "Squeeze": import_squeeze,
