@@ -36,7 +36,8 @@ def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
     values = numpy_helper.to_array(sparse.values)
     if min(shape, default=0) < 0 or math.prod(shape) * max(values.itemsize, 1) > _MOST_BYTES:
         raise ValueError(f"sparse weight {name!r} has shape {shape}")
-    array: NDArray[Any] = np.zeros(math.prod(shape), values.dtype)
+    absent = "" if values.dtype == object else 0
+    array: NDArray[Any] = np.full(math.prod(shape), absent, values.dtype)
     array[_places(numpy_helper.to_array(sparse.indices), shape, values.shape)] = values
     return numpy_helper.from_array(array.reshape(shape), name)
 

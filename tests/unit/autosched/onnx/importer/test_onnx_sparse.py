@@ -52,3 +52,18 @@ def test_sparse_weights(indices: Any, constant: bool) -> None:
 def test_indices_that_do_not_fit(indices: Any, constant: bool) -> None:
     with pytest.raises(ModelImportError):
         asd.from_onnx(_model(indices, constant))
+
+
+def test_sparse_texts() -> None:
+    """Those that are absent are empty."""
+    texts = helper.make_tensor("w", TensorProto.STRING, [1], [b"a"])
+    sparse = helper.make_sparse_tensor(texts, numpy_helper.from_array(np.array([1])), [2])
+    nodes = [
+        helper.make_node("Constant", [], ["w"], sparse_value=sparse),
+        helper.make_node("Identity", ["w"], ["y"]),
+    ]
+    output = helper.make_tensor_value_info("y", TensorProto.STRING, None)
+    graph = helper.make_graph(nodes, "texts", [], [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (found,) = evaluate(asd.from_onnx(model).graph, {}).values()
+    assert found.tolist() == ["", "a"]
