@@ -146,7 +146,7 @@ def test_results_are_shown_as_html() -> None:
     shown = {
         "1 UnaryOp": net,
         "1 kernels, 1 tasks": module,
-        "typical runs": module.profile(repeats=2),
+        "medians of 2 runs": module.profile(repeats=2),
         "most lost first": module.explain(repeats=2),
         "after 4 trials": result,
         "B = constant": task,
