@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
-from autosched.system.html import html_table
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Stability
+from sketch.html import html_table
 from sketch.target.target import Target
 
 Bound = Literal["compute", "memory", ""]

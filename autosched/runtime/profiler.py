@@ -21,9 +21,9 @@ from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
-from autosched.system.html import html_table
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Conditions, Stability, usual_deviation
+from sketch.html import html_table
 from sketch.replaced_file import whole_output
 
 _HEADER: Final = (

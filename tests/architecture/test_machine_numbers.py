@@ -49,13 +49,17 @@ PLACES: Final[Mapping[str, str]] = {
 }
 # Others by name.
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "sketch/variants/derive.py": {
-        "_F2_GROWTH": "rounding errors of one algorithm",
-        "_SIX_POINTS_GROWTH": "rounding errors of one algorithm",
-        "_EIGHT_POINTS_GROWTH": "rounding errors of one algorithm",
-        "_JOINED_GROWTH": "rounding errors of one algorithm",
-        "_STRASSEN_GROWTH": "rounding errors of one algorithm",
-    },
+    "sketch/html.py": {"_MOST_ROWS": "what a cell of a notebook shows"},
+    "sketch/variants/derive.py": dict.fromkeys(
+        (
+            "_F2_GROWTH",
+            "_SIX_POINTS_GROWTH",
+            "_EIGHT_POINTS_GROWTH",
+            "_JOINED_GROWTH",
+            "_STRASSEN_GROWTH",
+        ),
+        "rounding errors of one algorithm",
+    ),  # fmt: skip
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
     "autosched/search/drafts.py": {"_LEAST_GOING": "time of a choice", "_IDLE": "trust in drafts"},
     "autosched/search/nearest.py": {
