@@ -50,16 +50,10 @@ PLACES: Final[Mapping[str, str]] = {
 # Others by name.
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/html.py": {"_MOST_ROWS": "what a cell of a notebook shows"},
-    "sketch/variants/derive.py": dict.fromkeys(
-        (
-            "_F2_GROWTH",
-            "_SIX_POINTS_GROWTH",
-            "_EIGHT_POINTS_GROWTH",
-            "_JOINED_GROWTH",
-            "_STRASSEN_GROWTH",
-        ),
-        "rounding errors of one algorithm",
-    ),  # fmt: skip
+    "sketch/variants/derive.py": {
+        f"_{name}_GROWTH": "rounding errors of one algorithm"
+        for name in ("F2", "SIX_POINTS", "EIGHT_POINTS", "JOINED", "STRASSEN")
+    },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
     "autosched/search/drafts.py": {"_LEAST_GOING": "time of a choice", "_IDLE": "trust in drafts"},
     "autosched/search/nearest.py": {
