@@ -213,6 +213,6 @@ class Task(TaskSpec):
 
     def _repr_html_(self) -> str:
         """The task in a line, and the program."""
-        from autosched.system.html import html_text
+        from sketch.html import html_text
 
         return html_text(f"{self.describe()} for {self.target.arch}", str(self.dag))

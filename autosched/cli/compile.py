@@ -28,6 +28,7 @@ from autosched.cli.model import (
     target_of,
     with_denormals,
 )
+from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,8 +85,7 @@ def _run(args: argparse.Namespace) -> None:
             "give --save",
         )  # fmt: skip
     if args.log is None:  # with a log it has been said already
-        for untuned in filter(None, (untuned_warning(program) for program, *_ in modules)):
-            say(args, untuned)
+        notify(filter(None, (untuned_warning(program) for program, *_ in modules)))
     if saved is not None:
         write_archive(saved, modules)
         say(args, f"{saved}: {size_text(saved.stat().st_size)}")

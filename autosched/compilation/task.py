@@ -127,6 +127,7 @@ def _build_contents(
         unit=scheduled.unit,
         written=written_bytes(task.dag),
         functions=tuple(function_calls(task.dag.stages).items()),
+        computed=scheduled.computed_flops,
     )
     wiring = Wiring(
         name=task.name,

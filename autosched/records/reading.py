@@ -42,6 +42,11 @@ class RecordSet:
     records: tuple[Record, ...]
     warnings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        tasks = len({record.task for record in self.records})
+        skipped = f", {len(self.warnings)} warnings" if self.warnings else ""
+        return f"RecordSet({len(self.records)} records of {tasks} tasks{skipped})"
+
     def to_pandas(self) -> Any:
         """A pandas DataFrame: one row a record, the columns of ``rows.row_of``.
 

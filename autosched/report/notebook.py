@@ -11,7 +11,7 @@ from typing import Any, Final
 from autosched.report.events import ProgressSnapshot
 from autosched.report.table import cells_of, columns, limits, status, summary_lines, visible
 from autosched.runtime.peaks import Peaks
-from autosched.system.html import html_lines, html_table
+from sketch.html import html_lines, html_table
 
 _EVERY_S: Final = 0.5
 # Of the newest messages, so that warnings do not push the table away.

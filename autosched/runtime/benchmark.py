@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.system.stability import UNKNOWN, Conditions, Stability
+from sketch.html import html_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,15 @@ class Benchmark:
             "max_ms": self.max * 1e3,
             "stability": self.stability.to_json(),
         }
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        times = self.median, self.mean, self.std, self.min, self.max
+        cells = [[*map(_ms, times), str(len(self.seconds)), str(self.threads)]]
+        header = ("median", "mean", "std", "min", "max", "runs", self.workers)
+        return html_table(self.name, header, cells, (), [str(self.stability)])
 
     def __str__(self) -> str:
         return (

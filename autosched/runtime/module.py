@@ -223,7 +223,7 @@ class Module:
         """Time every step inside ``repeats`` ordinary runs: a table of operators.
 
         The path is that of ``run``; a clock is read between steps.  What the steps do not account
-        for (copying the outputs, the clock) is the row "rest".
+        for (copying the outputs, the clock) is the row "rest".  Times are medians of the runs.
 
             >>> module = asd.workloads.get("GMM").task(1, 16, 16, 16).module()
             >>> profile = module.profile(repeats=5)     # print it for the table
@@ -258,9 +258,10 @@ class Module:
     ) -> Explanation:
         """Every operator against what this machine could do at best, most time lost first.
 
-        The limit of an operator is the larger of the time of its arithmetic at the measured peak
-        (float32) and at the measured rates of functions such as exponentials, and that of its least
-        traffic at the measured bandwidths of reading and writing, all with the module's threads.
+        The limit of an operator is the larger of the time of its arithmetic, as the algorithm that
+        runs has it, at the measured peak (float32) and at the measured rates of functions such as
+        exponentials, and that of its least traffic at the measured bandwidths of reading and
+        writing, as far as it fits at those of caches, all with the module's threads.
 
         Args:
             inputs: as for ``run``; random values when None.

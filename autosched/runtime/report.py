@@ -28,8 +28,8 @@ _OPERATORS: Final = (
 _OPERATORS_LEFT: Final = (0, 1, 2, 8, 9, 10)
 _LIMITS: Final = (
     "A limit is the larger of the operations over the arithmetic peak and of inputs, constants and "
-    "outputs, each once, over the bandwidth. Algorithms with fewer operations, and data that stay "
-    "in a nearer cache, may be faster."
+    "outputs, each once, over the bandwidth of the caches that hold them. Operations are those of "
+    "the algorithm that is computed."
 )
 
 

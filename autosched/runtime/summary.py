@@ -8,7 +8,7 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.table import render_table, shorten, size_text
 from autosched.runtime.untuned import untuned_warning
-from autosched.system.html import html_table
+from sketch.html import html_table
 
 HEADER: Final = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule")
 LEFT: Final = (1, 2, 3, 5, 6)

@@ -45,6 +45,7 @@ class BackendOptions:
         cache: a folder in which compiled graphs are kept for other processes; True: one in the
             user's home; False: they are not kept.
         cache_bytes: of that folder; the files that were used longest ago go.
+        quiet: say nothing on stderr while a graph is tuned before it runs.
 
     Raises:
         OptionError: a value that makes no sense.
@@ -62,6 +63,7 @@ class BackendOptions:
     shapes: int = 16
     cache: CacheChoice = True
     cache_bytes: int = 4 << 30
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         check_kinds(self)

@@ -44,8 +44,9 @@ def write_log(path: Path, records: list[Record]) -> Path:
 def test_a_library_or_a_file_or_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "mlp.asd"
     assert main(["compile", "mlp", "--threads", "1", "-o", str(saved)]) == 0
-    text = capsys.readouterr().out
-    assert "3 of 3 tasks have no record and use the schedule" in text and "mlp.asd: " in text
+    said = capsys.readouterr()
+    assert "3 of 3 tasks have no record and use the schedule" in said.err
+    assert said.out.startswith(f"{saved}: ")
     out = tmp_path / "out"
     line = f"compile {saved} -o {out} --name net --save {tmp_path}/again.asd --quiet"
     assert main(line.split()) == 0
@@ -117,6 +118,18 @@ def test_a_full_log_is_used_in_silence(
     assert "warning" not in captured.err  # that it takes long may be said
     assert "no record" not in captured.out
     assert asd.load(tmp_path / "mlp.asd").untuned == ()
+
+
+def test_without_a_log_the_warning_is_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["compile", "mlp", "--threads", "1", "--effort", "none", "-o", f"{tmp_path}/mlp.asd"]
+    assert main(line) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{tmp_path}/mlp.asd: ")
+    assert "autosched: warning: 3 of 3 tasks have no record" in captured.err
+    assert main([*line, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
 
 
 def test_tasks_without_a_record_are_named(tmp_path: Path, records: list[Record]) -> None:
