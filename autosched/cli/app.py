@@ -108,7 +108,7 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
             return
         text = " ".join(str(message).split())
         if not quiet and text not in seen:
-            with suppress(BrokenPipeError):  # ``2>&1 | head``
+            with suppress(OSError):  # ``2>&1 | head``, a full disk
                 print(f"autosched: warning: {text}", file=sys.stderr)
         seen.add(text)
 
