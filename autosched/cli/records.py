@@ -22,6 +22,7 @@ from autosched.cli.command import (
     write_json,
 )
 from autosched.cli.model import open_network
+from autosched.system.numbers import significant
 from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _stats(args: argparse.Namespace) -> None:
             _machine(item.target),
             str(item.trials),
             "-" if item.best_trial is None else str(item.best_trial),
-            "-" if item.best_s is None else f"{item.best_s * 1e6:.1f}",
+            "-" if item.best_s is None else significant(item.best_s * 1e6, 1),
             _speed(item.gflops),
             item.variant,
             ", ".join(f"{cause} x{count}" for cause, count in item.failures.items()),
@@ -107,7 +108,7 @@ def _fastest(seconds: float, record: Record, group: Sequence[Record]) -> tuple[s
 
     speed = None if record.title is None else record.title.flops / seconds / 1e9
     number = str(trial_number(record, group))
-    return f"{seconds * 1e6:.1f}", _speed(speed), number, structure(record)
+    return significant(seconds * 1e6, 1), _speed(speed), number, structure(record)
 
 
 def _title(group: Sequence[Record], task: str) -> str:
@@ -127,7 +128,7 @@ def _machine(target: Target) -> str:
 
 
 def _speed(gflops: float | None) -> str:
-    return "-" if gflops is None else f"{gflops:.1f}"
+    return "-" if gflops is None else significant(gflops, 1)
 
 
 def _merge_arguments(parser: Parser) -> None:

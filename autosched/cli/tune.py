@@ -191,6 +191,9 @@ def _run(args: argparse.Namespace) -> None:
         comparison = tuning.compare(repeats, wait.tell)
     write_json(args.json, tuning.to_json() | comparison.to_json())
     say(args, comparison)
+    unlike = comparison.unlike_total(tuning.result.total_s)
+    if unlike:
+        say(args, unlike)
     say(args, f"next: {_next(args, log.name)}")
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from autosched.page.words import number as four_digits
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.runtime.peaks import Peaks
+from autosched.system.numbers import significant
 from autosched.system.stability import MOST_DEVIATION, relative_deviation, share
 
 # Columns in the order of their importance: where the width does not do, the first ones are shown.
@@ -109,7 +110,7 @@ def cells_of(number: int, row: TaskRow, peaks: Peaks | None, retimed: bool = Fal
     failed = f" ({row.failed} failed)" if row.failed else ""
     return [
         str(number), row.name, row.shapes, f"{row.weight:g}",
-        _ms(row.best_s), *times, f"{speed / 1e9:.1f}" if speed else "-", *part,
+        _ms(row.best_s), *times, significant(speed / 1e9, 1) if speed else "-", *part,
         str(row.trials), f"{row.stopped}{failed}".strip(),
     ]  # fmt: skip
 

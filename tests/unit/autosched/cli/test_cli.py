@@ -178,7 +178,7 @@ class FakeTuning:
 
     @property
     def result(self) -> SimpleNamespace:
-        return SimpleNamespace(interrupted=self.interrupted)
+        return SimpleNamespace(interrupted=self.interrupted, total_s=4e-4)
 
     def compare(self, repeats: int, told: Callable[[str], None]) -> Comparison:
         told("timing what is tuned")
@@ -213,6 +213,7 @@ def test_tune_passes_its_arguments_on_and_compares(
     assert job.options.trials == 9 and job.options.budget_s is None and job.options.seed == 3
     assert str(job.log.path) == "mlp.jsonl"
     out = capsys.readouterr().out
+    assert "tuned is 1.000 ms, the estimated total 0.400 ms: " in out
     assert "2.00x" in out and "autosched bench mlp --threads 1 --log mlp.jsonl" in out
     assert json.loads((tmp_path / "r.json").read_text())["rows"][1]["median_ms"] == 1.0
     assert main(["tune", "mlp", "--budget", "1s", "--quiet"]) == 0
@@ -278,7 +279,7 @@ def test_stats_and_best(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "1000.0" in text and "run: SIGSEGV x1" in text
     assert main(["records", "best", str(log)]) == 0
     text = capsys.readouterr().out
-    assert "1000.0        -      2  direct: as written" in text and " 5.0 " in text
+    assert "1000.0        -      2  direct: as written" in text and " 5.00 " in text
 
 
 def test_merge_and_prune(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
