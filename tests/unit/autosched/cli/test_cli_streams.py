@@ -39,6 +39,17 @@ def test_a_reader_that_goes_ends_no_tuning(tmp_path: Path) -> None:
     assert json.loads(result.read_text())["rows"] and len(RecordLog(log).read().records) >= 2
 
 
+def test_a_full_stdout_ends_no_tuning(tmp_path: Path) -> None:
+    log, result = tmp_path / "mm.jsonl", tmp_path / "result.json"
+    words = f"tune --workload GMM --args n=8,m=8,k=8 --trials 2 --log {log} --json {result}"
+    command = [sys.executable, "-c", COMMAND, *words.split()]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.endswith("autosched: cannot write to stdout: No space left on device\n")
+    assert json.loads(result.read_text())["rows"] and len(RecordLog(log).read().records) >= 2
+
+
 @pytest.mark.parametrize("closed", [pytest.param(">&-", marks=pytest.mark.slow), "<&- >&- 2>&-"])
 def test_streams_may_be_closed(closed: str, tmp_path: Path) -> None:
     """Files do not get their numbers: what is printed stays out of the log."""
