@@ -165,7 +165,7 @@ def check_model(model: str) -> None:
         raise UsageError("a folder is no model", model, _MODELS)
     if model.endswith(COMPILED_SUFFIX):
         raise UsageError(
-            "a compiled module has fixed schedules, of which none can be tuned", model,
+            "a compiled module cannot be tuned: its schedules are fixed", model,
             "give what it was compiled from: an .onnx file or a network's name",
         )  # fmt: skip
     if isfile(model) and is_log(Path(model)):

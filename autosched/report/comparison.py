@@ -94,9 +94,9 @@ class Comparison:
         if not math.isfinite(total_s) or max(tuned, total_s) <= _ALIKE * min(tuned, total_s):
             return ""
         return (
-            f"tuned is {_ms(tuned)} ms, the estimated total {_ms(total_s)} ms: that is the sum of "
-            "kernels which were timed alone while tuning, this is the whole network, timed now; "
-            "other programs on the machine, and data that leave the caches, change either"
+            f"tuned is {_ms(tuned)} ms, the estimated total {_ms(total_s)} ms: the total is of "
+            "kernels that were timed alone while tuning, tuned is the whole network, now; other "
+            "load on the machine, or data that leave the caches, make the difference"
         )
 
     @property

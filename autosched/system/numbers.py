@@ -6,12 +6,12 @@ import math
 from typing import Final
 
 _DIGITS: Final = 3
-# More decimals than usual at most: a thousandth of what is usually shown, or it counts as zero.
-_MORE: Final = 3
+# More decimals than usual at most: what is smaller still counts as zero.
+_MORE: Final = 4
 
 
 def significant(value: float, decimals: int) -> str:
-    """With so many decimals, and up to three more where less than three digits would be seen.
+    """With so many decimals, and up to four more where less than three digits would be seen.
 
     >>> from autosched.system.numbers import significant
     >>> significant(7.90712, 3), significant(0.0172345, 3), significant(0.0, 3)

@@ -105,7 +105,10 @@ def test_what_is_no_model_is_said(
     monkeypatch.chdir(tmp_path)
     for line, said in (
         ("tune .", "a folder is no model | . | give an .onnx file or a network's name"),
-        ("tune my.asd", "a compiled module has fixed schedules, of which none can be tuned | my."),
+        (
+            "tune my.asd",
+            "a compiled module cannot be tuned: its schedules are fixed | my.asd",
+        ),
         ("tune log.jsonl", "a log is no model"),
         ("costmodel eval log.jsonl", "give the model that it is of, and --log log.jsonl"),
         ("costmodel eval mlp", "no log is named | mlp | give --log FILE"),
