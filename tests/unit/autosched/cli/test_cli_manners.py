@@ -68,6 +68,15 @@ def test_the_steps_of_a_wait_are_told() -> None:
     assert terminal.getvalue().startswith("\rcomparing: 0 s\rcomparing, timing: 1 s\r")
 
 
+def test_a_stream_that_takes_nothing_ends_no_wait() -> None:
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    with Waiting("comparing", stream=Full(), patience_s=1000.0) as wait:
+        wait.tell("timing what is tuned")
+
+
 def test_what_is_quick_or_quiet_says_nothing() -> None:
     stream = Stream(True)
     with Waiting("compiling", stream=stream, patience_s=1000.0) as wait:

@@ -39,6 +39,14 @@ def test_a_reader_that_goes_ends_no_tuning(tmp_path: Path) -> None:
     assert json.loads(result.read_text())["rows"] and len(RecordLog(log).read().records) >= 2
 
 
+def test_a_full_stderr_ends_no_command() -> None:
+    words = "summary mlp --threads 1 --effort none"  # warns of tasks without a record
+    command = [sys.executable, "-c", COMMAND, *words.split()]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=full, text=True)
+    assert done.returncode == 0 and "3 kernels" in done.stdout
+
+
 def test_a_full_stdout_ends_no_tuning(tmp_path: Path) -> None:
     log, result = tmp_path / "mm.jsonl", tmp_path / "result.json"
     words = f"tune --workload GMM --args n=8,m=8,k=8 --trials 2 --log {log} --json {result}"
