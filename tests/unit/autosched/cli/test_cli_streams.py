@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from autosched.records.log import RecordLog
+from tests.support.cli_log import make_log
 
 ROOT = Path(__file__).parents[4]
 COMMAND = "from autosched.cli import run_and_exit; run_and_exit()"
@@ -39,12 +40,13 @@ def test_a_reader_that_goes_ends_no_tuning(tmp_path: Path) -> None:
     assert json.loads(result.read_text())["rows"] and len(RecordLog(log).read().records) >= 2
 
 
-def test_a_full_stderr_ends_no_command() -> None:
-    words = "summary mlp --threads 1 --effort none"  # warns of tasks without a record
-    command = [sys.executable, "-c", COMMAND, *words.split()]
+def test_a_full_stderr_ends_no_command(tmp_path: Path) -> None:
+    log = make_log(tmp_path / "log.jsonl")
+    log.write_text("garbage\n" + log.read_text())  # which there is a warning about
+    command = [sys.executable, "-c", COMMAND, "records", "stats", str(log)]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=full, text=True)
-    assert done.returncode == 0 and "3 kernels" in done.stdout
+    assert done.returncode == 0 and "SIGSEGV x1" in done.stdout
 
 
 def test_a_full_stdout_ends_no_tuning(tmp_path: Path) -> None:
