@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from autosched.cli.command import STDOUT, Command, Parser, UsageError, say, write_json
+from autosched.cli.command import STDOUT, Command, FileError, Parser, say, write_json
 from autosched.cli.model import add_timing, open_module
 from autosched.cli.waiting import Waiting
 
@@ -36,7 +36,7 @@ def _run(args: argparse.Namespace) -> None:
         try:
             profile.to_csv(args.csv)
         except OSError as error:
-            raise UsageError(f"cannot write CSV: {error.strerror}", args.csv) from error
+            raise FileError(f"cannot write CSV: {error.strerror}", args.csv) from error
     write_json(args.json, profile.to_json())
     say(args, profile)
 

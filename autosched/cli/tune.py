@@ -14,6 +14,7 @@ from autosched.cli.command import (
     Parser,
     add_json,
     check_apart,
+    naming,
     positive_int,
     say,
     write_json,
@@ -35,6 +36,7 @@ from autosched.records.accuracy import ACCURACIES
 from autosched.search.models import MODELS, ModelName, make_model, trained_model
 from autosched.system.errors import OptionError
 from autosched.tuning.options import PRESETS, TuneOptions, parse_budget
+from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
     from autosched.fleet.cluster import RayCluster
@@ -132,10 +134,11 @@ def tune_options(args: argparse.Namespace) -> tuple[TuneOptions, MeasureOptions]
     """How to search and how to measure, as the arguments say."""
     chosen = PRESETS[args.preset]
     chosen = chosen.overridden(args.trials, args.budget, args.seed, accuracy=args.accuracy)
-    if args.policy is not None:
-        policy = named_policy(args.policy)
-        chosen = replace(chosen, search=replace(chosen.search, policy=policy))
-    return with_fields(chosen, args.settings)
+    with naming(OptionError, CostModelError):
+        if args.policy is not None:
+            policy = named_policy(args.policy)
+            chosen = replace(chosen, search=replace(chosen.search, policy=policy))
+        return with_fields(chosen, args.settings)
 
 
 def _cost_model(text: str) -> ModelName | Path:
@@ -191,6 +194,9 @@ def _run(args: argparse.Namespace) -> None:
         comparison = tuning.compare(repeats, wait.tell)
     write_json(args.json, tuning.to_json() | comparison.to_json())
     say(args, comparison)
+    unlike = comparison.unlike_total(tuning.result.total_s)
+    if unlike:
+        say(args, unlike)
     say(args, f"next: {_next(args, log.name)}")
 
 

@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
+from autosched.system.numbers import significant
 from autosched.system.stability import UNKNOWN, Conditions, Stability
 from sketch.html import html_table
 
@@ -92,4 +93,4 @@ class Benchmark:
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3f} ms"
+    return f"{significant(seconds * 1e3, 3)} ms"

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
+from autosched.system.numbers import significant
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Stability
 from sketch.html import html_table
@@ -221,8 +222,8 @@ class Explanation:
 
     def _title(self) -> str:
         return (
-            f"{self.name}: {self.total_us / 1e3:.3f} ms, at best {self.limit_us / 1e3:.3f} ms, "
-            f"lost {self.lost_us / 1e3:.3f} ms; most lost first"
+            f"{self.name}: {_ms(self.total_us)} ms, at best {_ms(self.limit_us)} ms, "
+            f"lost {_ms(self.lost_us)} ms; most lost first"
         )
 
     def _notes(self) -> list[str]:
@@ -374,16 +375,20 @@ def _row(
     )
 
 
+def _ms(microseconds: float) -> str:
+    return significant(microseconds / 1e3, 3)
+
+
 def _cells(row: ExplainRow) -> tuple[str, ...]:
     limited = row.bound != ""
     return (
         shorten(row.layers, 40),
         shorten(row.op, 28),
         shorten(row.shapes, 44),
-        f"{row.microseconds:.1f}",
+        significant(row.microseconds, 1),
         "" if row.std_percent is None else f"{row.std_percent:.0f}",
-        f"{row.limit_us:.1f}" if limited else "",
-        f"{row.lost_us:.1f}",
+        significant(row.limit_us, 1) if limited else "",
+        significant(row.lost_us, 1),
         f"{row.lost_percent:.1f}",
         f"{row.limit_percent:.0f}" if limited else "",
         row.bound,

@@ -21,6 +21,7 @@ from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
+from autosched.system.numbers import significant
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Conditions, Stability, usual_deviation
 from sketch.html import html_table
@@ -195,10 +196,10 @@ def _time_cells(row: ProfileRow) -> tuple[str, ...]:
         shorten(row.layers, 40),
         shorten(row.op, 28),
         shorten(row.shapes, 44),
-        f"{row.microseconds:.1f}",
+        significant(row.microseconds, 1),
         "" if row.std_percent is None else f"{row.std_percent:.0f}",
         f"{row.percent:.1f}",
-        f"{row.gflops:.1f}" if row.gflops else "",
+        significant(row.gflops, 1) if row.gflops else "",
         f"{row.peak_percent:.0f}" if row.gflops else "",
         row.task[:8],
         schedule_label(row.schedule, row.algorithm),

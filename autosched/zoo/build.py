@@ -1,7 +1,6 @@
 """The zoo's one entry: a network by its name."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Final, get_args
 
 from autosched.graph.errors import GraphError
@@ -18,6 +17,7 @@ from autosched.zoo.resnet import RESNET_18, RESNET_34, RESNET_50, add_resnet
 from autosched.zoo.resnet3d import add_resnet3d18
 from autosched.zoo.squeezenet import add_squeezenet
 from autosched.zoo.vgg import add_vgg16
+from sketch.errors import suggestion
 
 _FAMILIES: Final[Mapping[str, Callable[[LayerBuilder, int, int | None], None]]] = {
     "resnet-18": lambda layers, batch, image: add_resnet(layers, RESNET_18, batch, image),
@@ -67,14 +67,14 @@ def build(
     if layout not in get_args(Layout):
         layouts = " and ".join(get_args(Layout))
         raise GraphError(f"no layout is called {layout!r}", "zoo", f"there are {layouts}")
-    family = _ALIASES.get(name, name)
-    if family not in _FAMILIES:
-        known = (*NAMES, *_ALIASES)
-        close = get_close_matches(name, known, n=1, cutoff=0.5)
-        guess = f"did you mean {close[0]!r}? " if close else ""
-        raise GraphError(
-            f"no network is called {name!r}", "zoo", f"{guess}known: {', '.join(known)}"
-        )
+    check_name(name)
     layers = LayerBuilder(name, seed, layout == "NHWC")
-    _FAMILIES[family](layers, batch, image)
+    _FAMILIES[_ALIASES.get(name, name)](layers, batch, image)
     return layers.finish()
+
+
+def check_name(name: str) -> None:
+    """Raise GraphError unless a network is called so; it lists all, and the closest first."""
+    known = (*NAMES, *_ALIASES)
+    if name not in known:
+        raise GraphError(f"no network is called {name!r}", "zoo", suggestion(name, known))

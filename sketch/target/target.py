@@ -23,8 +23,9 @@ _POSITIVE: Final = (
 )  # fmt: skip
 # No machine has more of anything; it keeps what is computed with these numbers within 64 bits.
 _MOST: Final = 1 << 48
-# Starting a million threads would leave none to the other programs of a machine.
-_MOST_OF: Final[Mapping[str, int]] = {"vector_bytes": 1 << 12, "threads": 1 << 12}
+MOST_THREADS: Final = 1 << 12
+"""Starting a million would leave none to the other programs of a machine."""
+_MOST_OF: Final[Mapping[str, int]] = {"vector_bytes": 1 << 12, "threads": MOST_THREADS}
 
 
 @dataclass(frozen=True, slots=True)

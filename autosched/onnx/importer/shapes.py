@@ -210,5 +210,5 @@ def _example(dims: Dimensions) -> tuple[int, ...]:
 
 def _options(symbolic: Mapping[str, Dimensions]) -> str:
     return " ".join(
-        f"--shape {name}={'x'.join(map(str, _example(dims)))}" for name, dims in symbolic.items()
+        f"--shape {name}={','.join(map(str, _example(dims)))}" for name, dims in symbolic.items()
     )

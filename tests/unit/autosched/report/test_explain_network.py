@@ -69,7 +69,7 @@ def test_most_lost_comes_first() -> None:
 def test_text_json_and_table() -> None:
     found = explanation()
     lines = str(found).splitlines()
-    assert lines[0] == "net: 0.035 ms, at best 0.018 ms, lost 0.017 ms; most lost first"
+    assert lines[0] == "net: 0.0350 ms, at best 0.0180 ms, lost 0.0170 ms; most lost first"
     assert found.limit_us == pytest.approx(found.total_us - found.lost_us)
     assert lines[3].endswith("model only: as written") and lines[4].endswith("on the host")
     assert lines[7].endswith("tuned: winograd-4x4, error 1.7e-06")

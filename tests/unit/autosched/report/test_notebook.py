@@ -20,7 +20,7 @@ from autosched.measure.result import Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.report.notebook import NotebookProgress, in_notebook
-from autosched.report.progress import PlainProgress, choose_progress
+from autosched.report.progress import PlainProgress, Unfailing, choose_progress
 from autosched.runtime.peaks import Peaks
 from autosched.tuning.options import QUICK
 from sketch.html import html_table
@@ -107,6 +107,13 @@ def test_a_table_is_redrawn_in_its_cell(notebook: FakeDisplay) -> None:
     assert "warning" in texts[3] and "bold" not in notebook.shown[3]
 
 
+def test_many_tasks_are_counted(notebook: FakeDisplay) -> None:
+    progress = NotebookProgress(None, clock=ticks(0, 1))
+    progress.start(replace(VIEW, rows=(ROW,) * 100, current=50))
+    text = parsed(notebook.shown[0]).text
+    assert text.count("conv2d_relu") == 23 and "... 77 more tasks" in text
+
+
 def test_tuning_shows_a_table_in_a_notebook(notebook: FakeDisplay) -> None:
     assert in_notebook()
     task = asd.Task(matmul_dag(8, 8, 8), SMALL, "dense")
@@ -120,7 +127,9 @@ def test_elsewhere_there_are_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
-    assert not in_notebook() and isinstance(choose_progress(), PlainProgress)
+    chosen = choose_progress()
+    assert not in_notebook() and isinstance(chosen, Unfailing)
+    assert isinstance(chosen.shown, PlainProgress)
     task = asd.Task(matmul_dag(8, 8, 8), SMALL, "dense")
     task.tune(4, options=QUICK, runner=SimulatedRunner())
     assert capsys.readouterr().out.startswith("tuning 1 task, at most 4 trials\n")

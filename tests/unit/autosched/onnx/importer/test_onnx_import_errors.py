@@ -133,7 +133,7 @@ def test_symbolic_shapes_must_be_given() -> None:
         from_onnx(model)
     assert "x (N, 3, H, W)" in str(caught.value)
     assert "shapes={'x': (1, 3, 1, 1)}" in str(caught.value)
-    assert "--shape x=1x3x1x1" in str(caught.value)
+    assert "--shape x=1,3,1,1" in str(caught.value)
 
 
 @pytest.mark.parametrize(
