@@ -188,7 +188,7 @@ def compile(
             made on such a machine, else the one that the draft model predicts to be fastest:
             ``Module.untuned`` and a warning say which.  It may be of another algorithm, which
             ``Module.summary`` names: where the model is sure and ``check`` finds its errors within
-            the budget; on a GPU, of one that rounds no more.  A log that does not exist is empty.
+            the budget; on a GPU, of one that rounds no more.  A missing log is a warning.
         threads: worker threads, instead of the target's.
         effort: for tasks without a record.  ``"draft"``: see ``log``.  ``"none"``: the draft model
             sees few schedules, all as the network is written: compiles in a fraction of the time,

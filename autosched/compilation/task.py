@@ -204,7 +204,7 @@ def contents_from_log(
     contents = task_contents(task, constants, log, accuracy=accuracy, quick=quick)
     untuned = untuned_warning(contents[0])
     if log is not None and untuned:
-        notify([untuned])
+        notify([f"task {task.name}: {untuned}"])
     return contents
 
 
