@@ -29,7 +29,7 @@ def notify(lines: Iterable[str]) -> None:
             AutoschedWarning,
             frame.f_code.co_filename,
             frame.f_lineno,
-            frame.f_globals.get("__name__"),
+            _module(frame),
             registry,
         )
 
@@ -37,11 +37,11 @@ def notify(lines: Iterable[str]) -> None:
 def _caller() -> FrameType:
     """The innermost frame outside this library; in a thread of ours its first one."""
     frame = sys._getframe(1)
-    while _package(frame) in _NOT_OF_USERS and frame.f_back is not None:
+    while _module(frame).partition(".")[0] in _NOT_OF_USERS and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
 
-def _package(frame: FrameType) -> str:
-    """The package of the module that a frame runs code of."""
-    return str(frame.f_globals.get("__name__")).partition(".")[0]
+def _module(frame: FrameType) -> str:
+    """The module that a frame runs code of; a text that is executed may be of none."""
+    return str(frame.f_globals.get("__name__", frame.f_code.co_filename))

@@ -50,6 +50,11 @@ def test_wrappers_of_the_standard_library_are_passed() -> None:
     assert told[0].filename == __file__
 
 
+def test_code_without_a_module_is_told() -> None:
+    with pytest.warns(AutoschedWarning, match="something"):
+        exec("notify(['something'])", {"notify": notify})
+
+
 def test_each_line_of_a_user_shows_a_text_once() -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
