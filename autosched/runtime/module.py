@@ -334,7 +334,8 @@ class Module:
         The file holds machine code, packed constants, the plan, the target and what runs on the
         host as ONNX models: no Python objects.  It is signed with a key of this user on this
         machine (``~/.local/share/autosched/module.key``, made at the first save), so that
-        ``autosched.load`` knows it; elsewhere it has to be trusted explicitly.
+        ``autosched.load`` knows it; elsewhere it has to be trusted explicitly.  A warning says that
+        no key can be kept: other processes have to be told to trust the file, then.
         """
         from autosched.runtime.archive import write_archive
 
