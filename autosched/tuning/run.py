@@ -36,7 +36,7 @@ def run_job(job: TuneJob) -> TuneResult:
         OutOfMemoryError: the arrays of a task do not fit the memory of this machine.
     """
     _check(job)
-    if job.cost_model is not None:
+    if job.cost_model is not None and not isinstance(job.cost_model, str):
         check_extra(job.cost_model, extra_names(job.options.search.extra_features))
     if job.skip_tuned and job.log is not None:
         job, nothing = _without_tuned(job)
