@@ -354,15 +354,18 @@ class Module:
         constants and a manifest.
 
         Args:
-            path: of the files, without suffix.
-            name: prefix of the C functions; default: the last part of ``path``.
+            path: of the files, without suffix.  A folder, or a path that ends with a separator,
+                takes files that are named after the model: ``"build/"`` gives ``build/mlp.o``.
+            name: prefix of the C functions; default: the name of the files.
 
         Raises:
             ExportError: operators run on the host, the constants exceed 2 GB, or a file cannot be
                 written.
         """
-        export = runtime_of(self.target).export
-        return export(self.program, self.constants, self.objects, Path(path), name)
+        from autosched.runtime.library_path import library_path
+
+        export, base = runtime_of(self.target).export, library_path(path, self.name)
+        return export(self.program, self.constants, self.objects, base, name)
 
     def summary(self) -> str:
         """A table: layers, operator, shapes, task and where each schedule comes from."""
