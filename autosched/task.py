@@ -33,7 +33,7 @@ PathText = str | PathLike[str]
 
 
 class Task(TaskSpec):
-    """A computation to tune for a target: ``Task(dag, target)``.
+    """A computation to tune for a target: ``Task(dag, target)``, or of this machine ``Task(C)``.
 
     The data are those of ``tasks.spec.TaskSpec``; this class adds what can be done with them.
     """

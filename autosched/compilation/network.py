@@ -134,10 +134,9 @@ def contents_from_log(
     if log is None:
         return network_contents(network, target, (), quick, check, accuracy)
     found: list[Record] = []
-    named = f"network {network.name}"
+    named, store = f"network {network.name}", open_store(log)
 
     def read(tasks: Collection[str]) -> Sequence[Record]:
-        store = open_store(log)
         best = store.read_best(tasks, target)
         unmatched = best.unmatched(store.name, named) if tasks else ""
         notify((*best.warnings, *filter(None, [unmatched])))

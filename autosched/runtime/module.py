@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
-from autosched.runtime.errors import ExportError, InputError
-from autosched.runtime.inputs import check_inputs, named_inputs
+from autosched.runtime.errors import ExportError
+from autosched.runtime.inputs import check_count, check_inputs, named_inputs
 from autosched.runtime.loaded import LoadedProgram
 from autosched.runtime.outputs import check_outputs, delivered
 from autosched.runtime.profiler import Profile, make_profile
@@ -204,10 +204,8 @@ class Module:
             InputError: a wrong input, or fewer repeats or runs before them than that.
         """
         arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
-        if repeats < 1 or warmup < 0:
-            raise InputError(
-                f"repeats must be at least 1 and warmup at least 0, got {repeats} and {warmup}"
-            )
+        check_count("repeats", repeats, 1)
+        check_count("warmup", warmup, 0)
         with self._loaded.call() as call, Watch() as watch:
             seconds = call.time(arrays, repeats, warmup)
         workers = runtime_of(self.target).workers
@@ -242,8 +240,7 @@ class Module:
             InputError: a wrong input, or no repeats.
         """
         arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
-        if repeats < 1:
-            raise InputError(f"repeats must be at least 1, got {repeats}")
+        check_count("repeats", repeats, 1)
         counts = None
         with self._loaded.call() as call:
             with Watch() as watch:
@@ -320,6 +317,7 @@ class Module:
         """Standard-normal floats, small integers, random booleans and digits, by input name.
 
         Raises:
+            InputError: ``seed`` is no whole number that is at least 0.
             OutOfMemoryError: an array does not fit the memory of this machine.
         """
         return random_arrays(self.inputs, seed)

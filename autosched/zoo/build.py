@@ -7,6 +7,7 @@ from typing import Final, get_args
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Network
 from autosched.graph.ops.base import Layout
+from autosched.system.limits import check_whole
 from autosched.zoo.bert import BERT_BASE, add_bert
 from autosched.zoo.dcgan import add_dcgan
 from autosched.zoo.dla import add_dla34
@@ -61,9 +62,13 @@ def build(
         layout: of images (and of videos, with depth before height) among inputs and outputs.
 
     Raises:
-        GraphError: unknown name (the message lists all, and the closest first) or layout, or a
-            batch or an image too small for the network.
+        GraphError: unknown name (the message lists all, and the closest first) or layout, or an
+            image too small for the network.
+        OptionError: ``batch``, ``image`` or ``seed`` is no whole number, or too small for any.
     """
+    for argument, value, low in (("batch", batch, 1), ("image", image, 1), ("seed", seed, 0)):
+        if value is not None:
+            check_whole(argument, value, low)
     if layout not in get_args(Layout):
         layouts = " and ".join(get_args(Layout))
         raise GraphError(f"no layout is called {layout!r}", "zoo", f"there are {layouts}")

@@ -11,7 +11,7 @@ A matrix product reads
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,7 +163,7 @@ def tensors_of(op: Compute) -> tuple[Tensor, ...]:
 
 def check_shape(shape: Sequence[int] | int, where: str) -> tuple[int, ...]:
     """Normalise a shape; raises ExpressionError unless all extents are positive integers."""
-    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    dims = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     for extent in dims:
         if isinstance(extent, bool) or not hasattr(extent, "__index__") or int(extent) < 1:
             raise ExpressionError(f"shape {dims} is not made of positive integers", where)

@@ -153,7 +153,8 @@ def _check_all_static(declared: Mapping[str, Dimensions], given: Mapping[str, Sh
             f"input shapes are not static: {listed}",
             "from_onnx",
             "give a network of the shapes that you want, for example "
-            f"autosched.from_onnx(path, shapes={{{example}}}) (on the command line: {_options(symbolic)})",
+            f"autosched.from_onnx(path, shapes={{{example}}}) "
+            f"(on the command line: {_options(symbolic)})",
         )
 
 
