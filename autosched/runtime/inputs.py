@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from autosched.runtime.errors import InputError
 from autosched.runtime.program import TensorSpec
 from autosched.system.element_types import element_type
-from autosched.system.errors import OptionError
-from autosched.system.limits import check_whole
 
 Read = Callable[[Any, str], Any]
 # np.float64 is a float, too.
@@ -130,11 +128,3 @@ def _is_finite_as(value: int | float, kind: np.dtype[Any]) -> bool:
         return False
     with np.errstate(over="ignore"):
         return not math.isfinite(number) or bool(np.isfinite(np.asarray(number).astype(kind)))
-
-
-def check_count(name: str, value: object, least: int) -> None:
-    """Raise InputError unless a number of runs is whole, and not too small."""
-    try:
-        check_whole(name, value, least)
-    except OptionError as error:
-        raise InputError(error.what, hint=error.hint) from error

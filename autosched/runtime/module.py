@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
-from autosched.runtime.errors import ExportError
-from autosched.runtime.inputs import check_count, check_inputs, named_inputs
+from autosched.runtime.errors import ExportError, InputError
+from autosched.runtime.inputs import check_inputs, named_inputs
 from autosched.runtime.loaded import LoadedProgram
 from autosched.runtime.outputs import check_outputs, delivered
 from autosched.runtime.profiler import Profile, make_profile
@@ -21,6 +21,7 @@ from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_html, program_table
 from autosched.runtime.untuned import Untuned, untuned_tasks
+from autosched.system.limits import check_whole
 from autosched.system.stability import EMULATED, Conditions, Watch
 
 if TYPE_CHECKING:
@@ -204,8 +205,8 @@ class Module:
             InputError: a wrong input, or fewer repeats or runs before them than that.
         """
         arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
-        check_count("repeats", repeats, 1)
-        check_count("warmup", warmup, 0)
+        check_whole("repeats", repeats, 1, InputError)
+        check_whole("warmup", warmup, 0, InputError)
         with self._loaded.call() as call, Watch() as watch:
             seconds = call.time(arrays, repeats, warmup)
         workers = runtime_of(self.target).workers
@@ -240,7 +241,7 @@ class Module:
             InputError: a wrong input, or no repeats.
         """
         arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
-        check_count("repeats", repeats, 1)
+        check_whole("repeats", repeats, 1, InputError)
         counts = None
         with self._loaded.call() as call:
             with Watch() as watch:

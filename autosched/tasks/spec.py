@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Final, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard
 
 from autosched.system.errors import TaskError
 from sketch.dag.dag import ComputeDAG
@@ -154,7 +154,7 @@ def _named(name: str, variants: Sequence[Variant]) -> Variant | None:
 
 
 def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
-    if isinstance(program, Tensor) or _are_tensors(program):
+    if _are_tensors(program):
         program = ComputeDAG(program)
     match program:
         case ComputeDAG():
@@ -163,7 +163,7 @@ def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
         case Mapping():
             found = tuple(Variant(name, dag) for name, dag in program.items())
         case _:
-            found = tuple(program) if isinstance(program, Sequence) else (program,)
+            found = tuple(_listed(program))
     for variant in found:
         if not isinstance(variant, Variant) or not isinstance(variant.dag, ComputeDAG):
             raise TaskError(f"{variant!r} is no program", hint="give a ComputeDAG")
@@ -176,10 +176,14 @@ def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
     return found
 
 
-def _are_tensors(program: object) -> TypeGuard[Sequence[Tensor]]:
-    """Whether it is some tensors, and nothing else."""
-    listed = isinstance(program, Sequence) and len(program) > 0
-    return listed and all(isinstance(item, Tensor) for item in program)
+def _listed(program: Any) -> Sequence[Any]:
+    return program if isinstance(program, Sequence) else (program,)
+
+
+def _are_tensors(program: object) -> TypeGuard[Sequence[Tensor] | Tensor]:
+    """Whether it is a tensor, or some and nothing else."""
+    listed = _listed(program)
+    return len(listed) > 0 and all(isinstance(item, Tensor) for item in listed)
 
 
 def _check_same_interface(variants: tuple[Variant, ...]) -> None:

@@ -62,13 +62,13 @@ def build(
         layout: of images (and of videos, with depth before height) among inputs and outputs.
 
     Raises:
-        GraphError: unknown name (the message lists all, and the closest first) or layout, or an
-            image too small for the network.
-        OptionError: ``batch``, ``image`` or ``seed`` is no whole number, or too small for any.
+        GraphError: unknown name (the message lists all, and the closest first) or layout, or a
+            batch, an image or a seed that is no whole number, or too small for the network.
     """
-    for argument, value, low in (("batch", batch, 1), ("image", image, 1), ("seed", seed, 0)):
-        if value is not None:
-            check_whole(argument, value, low)
+    check_whole("batch", batch, 1, GraphError)
+    check_whole("seed", seed, 0, GraphError)
+    if image is not None:
+        check_whole("image", image, 1, GraphError)
     if layout not in get_args(Layout):
         layouts = " and ".join(get_args(Layout))
         raise GraphError(f"no layout is called {layout!r}", "zoo", f"there are {layouts}")

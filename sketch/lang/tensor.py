@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sketch.errors import ExpressionError
-from sketch.lang.dtypes import check_dtype, is_integer
+from sketch.lang.dtypes import AnyDtype, check_dtype, is_integer
 from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr
 from sketch.lang.fresh_names import distinct_names
 from sketch.lang.kept import KeepsResults
@@ -187,13 +187,16 @@ def check_name(name: Any, what: str) -> str:
 
 
 def placeholder(
-    shape: Sequence[int] | int, dtype: str = "float32", name: str = "data", constant: bool = False
+    shape: Sequence[int] | int,
+    dtype: AnyDtype = "float32",
+    name: str = "data",
+    constant: bool = False,
 ) -> Tensor:
     """An input tensor.
 
     Args:
         shape: extents; one int is one dimension.
-        dtype: of its elements.
+        dtype: of its elements, by name or as NumPy's.
         name: for printing.
         constant: whether these are weights, which may be packed ahead of time.
     """
