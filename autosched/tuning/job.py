@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from autosched.report.callbacks import Callback
 from autosched.report.events import Progress, Quiet
 from autosched.search.models import AnyModel, check_model
 from autosched.system.errors import OptionError
@@ -23,9 +22,13 @@ if TYPE_CHECKING:
     from autosched.measure.result import CacheState
     from autosched.records.record import Record
     from autosched.records.store import RecordStore
+    from autosched.report.callbacks import Callback
     from autosched.tasks.candidate import Candidate
     from autosched.tasks.spec import TaskSpec
     from sketch.target.target import Target
+
+# What callbacks are told.
+_HEARD: Final = ("on_batch", "on_new_best", "on_task_finished")
 
 Clock = Callable[[], float]
 RunnerStart = Callable[["Target", "MeasureOptions"], "Runner"]
@@ -89,9 +92,14 @@ class TuneJob:
 
     def __post_init__(self) -> None:
         check_model(self.cost_model)
-        given: object = self.callbacks
-        if not isinstance(given, Sequence) or not all(isinstance(one, Callback) for one in given):
-            raise OptionError(
-                f"callbacks is {quoted(given)}",
-                hint="give a list of objects of subclasses of autosched.report.callbacks.Callback",
-            )
+        _check_callbacks(self.callbacks)
+
+
+def _check_callbacks(given: object) -> None:
+    """Raise OptionError unless it is a list of objects that hear what callbacks are told."""
+    if not isinstance(given, Sequence):
+        raise OptionError(f"callbacks is {quoted(given)}", hint="give a list of callbacks")
+    for callback in given:
+        told = (getattr(callback, name, None) for name in _HEARD)
+        if isinstance(callback, type) or not all(map(callable, told)):
+            raise OptionError(f"{quoted(callback)} is no callback", hint="derive it from Callback")
