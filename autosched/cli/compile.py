@@ -53,7 +53,8 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="PATH",
         help="write the native library PATH.o, PATH.h and, where a linker is found, PATH.so; "
-        "a PATH that ends in .asd is the same as --save",
+        "in a folder, or for a PATH that ends with /, they are named after the model; a PATH that "
+        "ends in .asd is the same as --save",
     )  # fmt: skip
     parser.add_argument("--name", help="prefix of the C functions (default: from PATH)")
     parser.add_argument(
@@ -97,7 +98,9 @@ def _run(args: argparse.Namespace) -> None:
 
 def _outputs(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """Where to write the library, and the file for autosched."""
-    library = None if args.output is None else Path(args.output)
+    from autosched.runtime.library_path import library_path
+
+    library = None if args.output is None else library_path(args.output, _stem(args))
     saved = None if args.save is None else Path(args.save)
     if library is not None and library.suffix == COMPILED_SUFFIX:
         if saved is not None:

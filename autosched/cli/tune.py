@@ -33,7 +33,7 @@ from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.fleet.chosen import fleet_of
 from autosched.measure.options import MeasureOptions
 from autosched.records.accuracy import ACCURACIES
-from autosched.search.models import MODELS, ModelName, make_model, trained_model
+from autosched.search.models import MODELS, AnyModel, ModelName, trained_model
 from autosched.system.errors import OptionError
 from autosched.tuning.options import PRESETS, TuneOptions, parse_budget
 from costmodel.errors import CostModelError
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from autosched.fleet.cluster import RayCluster
     from autosched.records.store import RecordStore
     from autosched.tuning.job import TuneJob
-    from costmodel.model import CostModel
     from sketch.target.target import Target
 
 # Runs of each network in the comparison at the end: on an emulated device, and on others.
@@ -151,13 +150,11 @@ def _cost_model(text: str) -> ModelName | Path:
     raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(MODELS)}, FILE.json")
 
 
-def _model(chosen: ModelName | Path | None, options: TuneOptions) -> CostModel | None:
-    """The model that --cost-model names; None: the usual one."""
-    if chosen is None:
-        return None
+def _model(chosen: ModelName | Path | None, options: TuneOptions) -> AnyModel | None:
+    """The model that --cost-model names, read where it is a file; None: the usual one."""
     if isinstance(chosen, Path):
         return trained_model(chosen, options.seed, options.search.gbdt)
-    return make_model(chosen, options.seed, options.search.gbdt)
+    return chosen
 
 
 def _run(args: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_html, program_table
 from autosched.runtime.untuned import Untuned, untuned_tasks
+from autosched.system.limits import check_whole
 from autosched.system.stability import EMULATED, Conditions, Watch
 
 if TYPE_CHECKING:
@@ -204,10 +205,8 @@ class Module:
             InputError: a wrong input, or fewer repeats or runs before them than that.
         """
         arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
-        if repeats < 1 or warmup < 0:
-            raise InputError(
-                f"repeats must be at least 1 and warmup at least 0, got {repeats} and {warmup}"
-            )
+        check_whole("repeats", repeats, 1, InputError)
+        check_whole("warmup", warmup, 0, InputError)
         with self._loaded.call() as call, Watch() as watch:
             seconds = call.time(arrays, repeats, warmup)
         workers = runtime_of(self.target).workers
@@ -242,8 +241,7 @@ class Module:
             InputError: a wrong input, or no repeats.
         """
         arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
-        if repeats < 1:
-            raise InputError(f"repeats must be at least 1, got {repeats}")
+        check_whole("repeats", repeats, 1, InputError)
         counts = None
         with self._loaded.call() as call:
             with Watch() as watch:
@@ -321,6 +319,7 @@ class Module:
         """Standard-normal floats, small integers, random booleans and digits, by input name.
 
         Raises:
+            InputError: ``seed`` is no whole number that is at least 0.
             OutOfMemoryError: an array does not fit the memory of this machine.
         """
         return random_arrays(self.inputs, seed)
@@ -335,7 +334,8 @@ class Module:
         The file holds machine code, packed constants, the plan, the target and what runs on the
         host as ONNX models: no Python objects.  It is signed with a key of this user on this
         machine (``~/.local/share/autosched/module.key``, made at the first save), so that
-        ``autosched.load`` knows it; elsewhere it has to be trusted explicitly.
+        ``autosched.load`` knows it; elsewhere it has to be trusted explicitly.  A warning says that
+        no key can be kept: other processes have to be told to trust the file, then.
         """
         from autosched.runtime.archive import write_archive
 
@@ -354,15 +354,18 @@ class Module:
         constants and a manifest.
 
         Args:
-            path: of the files, without suffix.
-            name: prefix of the C functions; default: the last part of ``path``.
+            path: of the files, without suffix.  A folder, or a path that ends with a separator,
+                takes files that are named after the model: ``"build/"`` gives ``build/mlp.o``.
+            name: prefix of the C functions; default: the name of the files.
 
         Raises:
             ExportError: operators run on the host, the constants exceed 2 GB, or a file cannot be
                 written.
         """
-        export = runtime_of(self.target).export
-        return export(self.program, self.constants, self.objects, Path(path), name)
+        from autosched.runtime.library_path import library_path
+
+        export, base = runtime_of(self.target).export, library_path(path, self.name)
+        return export(self.program, self.constants, self.objects, base, name)
 
     def summary(self) -> str:
         """A table: layers, operator, shapes, task and where each schedule comes from."""

@@ -6,6 +6,7 @@ from typing import Final, get_args
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Network
 from autosched.graph.ops.base import Layout
+from autosched.system.limits import check_whole
 from autosched.zoo.bert import BERT_BASE, add_bert
 from autosched.zoo.dcgan import add_dcgan
 from autosched.zoo.dla import add_dla34
@@ -62,8 +63,12 @@ def build(
 
     Raises:
         GraphError: unknown name (the message lists all, and the closest first) or layout, or a
-            batch or an image too small for the network.
+            batch, an image or a seed that is no whole number, or too small for the network.
     """
+    check_whole("batch", batch, 1, GraphError)
+    check_whole("seed", seed, 0, GraphError)
+    if image is not None:
+        check_whole("image", image, 1, GraphError)
     if layout not in get_args(Layout):
         layouts = " and ".join(get_args(Layout))
         raise GraphError(f"no layout is called {layout!r}", "zoo", f"there are {layouts}")

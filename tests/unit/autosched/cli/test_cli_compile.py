@@ -57,11 +57,17 @@ def test_a_library_or_a_file_or_both(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert asd.load(tmp_path / "again.asd").name == "mlp"
 
 
+def test_a_folder_takes_files_named_after_the_model(tmp_path: Path) -> None:
+    for folder in (f"{tmp_path}", f"{tmp_path}/new/"):
+        assert main(["compile", "mlp", "--effort", "none", "-o", folder, "--quiet"]) == 0
+        assert Path(folder, "mlp.o").exists() and Path(folder, "mlp.h").exists()
+
+
 def test_outputs_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "mlp", "-o", "a.asd", "--save", "b.asd"]) == 2
     assert "both name an .asd file" in capsys.readouterr().err
     assert main(["compile", "mlp", "--save", ""]) == 1
-    assert main(["compile", "mlp", "-o", "."]) == 1
+    assert main(["compile", "mlp", "-o", ""]) == 1
     assert main(["compile", "mlp", "--name", "net"]) == 2
     assert main(["compile", "mlp.asd"]) == 2
     assert "would be overwritten" in capsys.readouterr().err
