@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from sketch.errors import ExpressionError
@@ -38,7 +39,8 @@ class StoreMap:
 
     Element ``(i0, i1, ...)`` of the stage goes to flat element
     ``offset + sum(strides[d] * i_d)`` of ``buffer``.  The stages of a DAG that write one buffer
-    must together cover it exactly once.
+    must together cover it exactly once.  No stride is negative: a stage that is written backwards
+    is one with reversed indices.
     """
 
     buffer: SharedBuffer
@@ -321,12 +323,14 @@ def _check_store(op: Compute, where: str) -> None:
         raise ExpressionError(
             f"the store map has {len(op.store.strides)} strides for {len(op.axes)} axes", where
         )
-    size = 1
-    for extent in op.store.buffer.shape:
-        size *= extent
+    if min(op.store.strides, default=0) < 0:
+        raise ExpressionError(
+            f"the store map has negative strides {op.store.strides}", where,
+            "reverse the indices in the body",
+        )  # fmt: skip
+    size = prod(op.store.buffer.shape)
     ends = [s * (a.extent - 1) for s, a in zip(op.store.strides, op.axes, strict=True)]
-    low = op.store.offset + sum(min(end, 0) for end in ends)
-    high = op.store.offset + sum(max(end, 0) for end in ends)
+    low, high = op.store.offset, op.store.offset + sum(ends)
     if low < 0 or high >= size:
         raise ExpressionError(
             f"the store map reaches elements {low}..{high} of a buffer of {size}", where
