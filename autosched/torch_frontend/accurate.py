@@ -8,7 +8,8 @@ Python's, whose ``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is
 is a root, which minus infinity does not have.  Attention with a mask is 0 for torch where a query
 sees no key; in ONNX it would be no number or the mean of all values.  Causal attention leaves
 hidden keys out, whatever they are; a mask that is added would let NaN through.  Of nothing, none
-is true; the exporter takes the largest of no integers, which is another number than 0.
+is true; the exporter takes the largest of no integers, which is another number than 0.  What it
+shifts is signed afterwards, so that bytes from 128 on become negative.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
+
+_BYTE: Final = 8  # bits
 
 
 def decompositions() -> dict[Any, Any]:
@@ -43,7 +46,34 @@ def decompositions() -> dict[Any, Any]:
         aten.any.dim: _any,
         aten.any.dims: _any_of_dims,
         aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
+        **_shifts(aten),
     }
+
+
+def _shifts(aten: Any) -> dict[Any, Any]:
+    """Those written as Python's signs are operators of their own for torch."""
+    operators = aten.bitwise_left_shift, aten.bitwise_right_shift
+    signs = aten.__lshift__, aten.__rshift__
+    shifts: dict[Any, Any] = {}
+    for operator, sign in zip(operators, signs, strict=True):
+        overloads = operator.Tensor, operator.Tensor_Scalar, operator.Scalar_Tensor
+        shifts |= dict.fromkeys(overloads, partial(_shift, operator))
+        shifts |= {sign.Tensor: operator.Tensor, sign.Scalar: operator.Tensor_Scalar}
+    return shifts
+
+
+def _shift(operator: Any, x: Any, places: Any) -> Any:
+    """Bytes are shifted as int32."""
+    import torch
+
+    if torch.result_type(x, places) != torch.uint8:
+        return NotImplemented
+    data = x.to(torch.int32) if isinstance(x, torch.Tensor) else x
+    if isinstance(places, torch.Tensor):
+        amount = places.to(torch.int32).clamp(max=_BYTE)
+    else:
+        amount = places if 0 <= places < _BYTE else _BYTE
+    return (operator(data, amount) & 0xFF).to(torch.uint8)
 
 
 def _log1p(x: Any) -> Any:
