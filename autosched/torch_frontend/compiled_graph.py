@@ -30,6 +30,7 @@ from autosched.torch_frontend.tensors import (
     check_dtype,
     is_plain,
     is_tracked,
+    memory_of,
     signature_of,
     to_numpy,
     to_torch,
@@ -55,6 +56,7 @@ class _Specialised:
     Attributes:
         module: None: torch runs it.
         versions: state of the constants that were compiled in.
+        memories: of these constants; no other tensor has the same version meanwhile.
         inputs: name and position of each input of the module.
         numbers: results that are no tensors, by position; shapes decide them.
         layouts: of results that do not lie in memory of their own in row-major order.
@@ -64,6 +66,7 @@ class _Specialised:
 
     module: Module | None
     versions: tuple[Any, ...]
+    memories: tuple[Any, ...] = ()
     inputs: tuple[tuple[str, int], ...] = ()
     numbers: Mapping[int, Any] = field(default_factory=dict)
     layouts: Mapping[int, Layout] = field(default_factory=dict)
@@ -184,7 +187,8 @@ class CompiledGraph:
         theirs = self._with_torch(args)
         layouts = layouts_of(theirs, self._computed)
         inputs, numbers = self._inputs(module, args), numbers_of(self._outputs, theirs)
-        return _Specialised(module, versions, inputs, numbers, layouts, tuning, kept)
+        memories = tuple(memory_of(args[index]) for index in sorted(self._static))
+        return _Specialised(module, versions, memories, inputs, numbers, layouts, tuning, kept)
 
     def _swap(self, key: tuple[Any, ...], tuned: Module, args: Sequence[Any]) -> None:
         """Use tuned kernels for calls from now on, if they compute the same."""
