@@ -249,8 +249,10 @@ def _attention(
     if _is_empty(key.shape[-2]):
         return query.new_zeros((*query.shape[:-1], value.shape[-1]))
     alone = (attn_mask is None) == is_causal or empty  # the exporter writes 0 for "as before"
-    if not alone or dropout_p or more.get("enable_gqa"):
+    alone = alone or more.get("enable_gqa", False)  # in ONNX, keys share heads as values do
+    if not alone or dropout_p:
         return NotImplemented  # torch's exporter does it right, or says that it cannot
+    key, value = (_of_each_head(shared, query) for shared in (key, value))
     scale = more.get("scale")
     scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
     scores = (query * scale) @ key.mT
@@ -264,6 +266,16 @@ def _attention(
         mask = torch.where(mask, 0.0, -torch.inf).to(query.dtype)
     unseen = mask.amax(-1, keepdim=True) == -torch.inf
     return torch.where(unseen, 0.0, (scores + mask).softmax(-1)) @ value
+
+
+def _of_each_head(shared: Any, query: Any) -> Any:
+    """Keys or values, repeated for the heads of queries that share them."""
+    heads = query.shape[-3] if query.dim() > 2 else 1
+    if shared.dim() < 3 or shared.shape[-3] == heads:
+        return shared
+    own = shared.shape[-3]
+    repeated = shared.unsqueeze(-3).expand(*shared.shape[:-2], heads // own, *shared.shape[-2:])
+    return repeated.reshape(*shared.shape[:-3], heads, *shared.shape[-2:])
 
 
 def _flash_attention(

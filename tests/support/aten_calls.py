@@ -234,6 +234,9 @@ PRODUCTS: Final[Calls] = {
             functional.scaled_dot_product_attention(q, k, k, scale=0.0),
             functional.scaled_dot_product_attention(q, k[:, :, :4], -k[:, :, :4], is_causal=True),
             functional.scaled_dot_product_attention(q, k, k, attn_mask=m),
+            functional.scaled_dot_product_attention(
+                q.repeat(1, 2, 1, 1), k, -k, m, enable_gqa=True
+            ),
         ),
         # the third query sees no key
         (HEADS, HEADS.flip(2), (_numbers(5, 5) > -0.5) & (torch.arange(5) != 2)[:, None]),
