@@ -9,7 +9,8 @@ is a root, which minus infinity does not have.  Attention with a mask is 0 for t
 sees no key; in ONNX it would be no number or the mean of all values.  Causal attention leaves
 hidden keys out, whatever they are; a mask that is added would let NaN through.  Of nothing, none
 is true; the exporter takes the largest of no integers, which is another number than 0.  What it
-shifts is signed afterwards, so that bytes from 128 on become negative.
+shifts is signed afterwards, so that bytes from 128 on become negative.  Whether any or all bytes
+are true is a byte.
 """
 
 from __future__ import annotations
@@ -45,8 +46,14 @@ def decompositions() -> dict[Any, Any]:
         aten.any.default: _any,
         aten.any.dim: _any,
         aten.any.dims: _any_of_dims,
+        aten.all.default: _all,
+        aten.all.dim: _all,
+        aten.all.dims: _all,
         aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
         **_shifts(aten),
+        aten.scatter.src: partial(_scatter, aten.scatter.src),
+        aten.scatter_add.default: partial(_scatter, aten.scatter_add.default),
+        aten.scatter_reduce.two: partial(_scatter, aten.scatter_reduce.two),
     }
 
 
@@ -206,16 +213,28 @@ def _as_float(x: Any) -> Any:
 
 
 def _any(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """That of nothing; the exporter does the others right."""
+    """That of nothing and of bytes; the exporter does the others right."""
     import torch
 
+    if x.dtype == torch.uint8:
+        truth = x.bool()
+        return (truth.any() if dim is None else truth.any(dim, keepdim)).to(x.dtype)
     reduced = range(x.dim()) if dim is None or not x.dim() else (dim % x.dim(),)
     if not any(_is_empty(x.shape[axis]) for axis in reduced):
         return NotImplemented
     shape = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
     kept = shape if keepdim else [n for axis, n in enumerate(x.shape) if axis not in reduced]
-    dtype = torch.uint8 if x.dtype == torch.uint8 else torch.bool
-    return torch.full(kept, 0, dtype=dtype)
+    return torch.full(kept, 0, dtype=torch.bool)
+
+
+def _all(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Of bytes it is a byte."""
+    import torch
+
+    if x.dtype != torch.uint8:
+        return NotImplemented
+    truth = x.bool()
+    return (truth.all() if dim is None else truth.all(dim, keepdim)).to(x.dtype)
 
 
 def _any_of_dims(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False) -> Any:
@@ -226,6 +245,15 @@ def _any_of_dims(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False
     for axis in reduced:
         x = x.any(axis, True)
     return x if keepdim else x.squeeze(reduced)
+
+
+def _scatter(operator: Any, x: Any, dim: int, index: Any, src: Any, *how: Any, **more: Any) -> Any:
+    """Elements of ``src`` beyond the index are not read; ONNX wants them away."""
+    if src.shape == index.shape:
+        return NotImplemented
+    for axis, extent in enumerate(index.shape):
+        src = src.narrow(axis, 0, extent)
+    return operator(x, dim, index, src, *how, **more)
 
 
 def _is_empty(extent: Any) -> bool:

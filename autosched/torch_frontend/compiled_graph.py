@@ -26,6 +26,7 @@ from autosched.torch_frontend.number_results import (
     numbers_of,
 )
 from autosched.torch_frontend.options import BackendOptions
+from autosched.torch_frontend.results import with_types_of
 from autosched.torch_frontend.tensors import (
     check_dtype,
     is_plain,
@@ -39,7 +40,7 @@ from autosched.torch_frontend.tensors import (
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
-    from autosched.graph.ir import Network, Value
+    from autosched.graph.ir import Network
     from autosched.runtime.module import Module
 
 LOG: Final = logging.getLogger("autosched.torch")
@@ -270,8 +271,8 @@ class CompiledGraph:
         variable = self._variable(args)
         bound = _bind(self._graph, args, variable, self._computed)
         network = from_onnx(_exported(bound, [args[index].detach() for index in variable]))
-        self._check_outputs(network.outputs)
-        return self._checked(network, kept, args)
+        theirs = [self._outputs[index].meta["val"] for index in self._computed]
+        return self._checked(with_types_of(theirs, network), kept, args)
 
     def _checked(self, network: Network, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
         """A network compiled and compared with torch, and kept."""
@@ -298,18 +299,6 @@ class CompiledGraph:
         on_host = ", ".join(f"{s.info.op} ({s.info.name})" for s in program.host_steps)
         if on_host:
             LOG.warning("operators without a kernel run on the host: %s", on_host)
-
-    def _check_outputs(self, outputs: Sequence[Value]) -> None:
-        """ONNX knows no complex numbers: torch's exporter writes them as pairs."""
-        if len(outputs) != len(self._computed):
-            raise ModelImportError(f"of {len(self._computed)} outputs ONNX has {len(outputs)}")
-        for index, ours in zip(self._computed, outputs, strict=True):
-            theirs = self._outputs[index].meta["val"]
-            if str(theirs.dtype) != f"torch.{ours.dtype}" or theirs.dim() != len(ours.shape):
-                raise ModelImportError(
-                    f"an output is {theirs.dtype} with {theirs.dim()} dimensions, as ONNX it is "
-                    f"{ours.type}"
-                )
 
     def _check_results(self, module: Module, args: Sequence[Any]) -> None:
         """Compare with torch once: its exporter and ONNX may see an operator in another way."""

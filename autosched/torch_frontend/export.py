@@ -15,6 +15,8 @@ from autosched.graph.ir import Network
 from autosched.torch_frontend.accurate import decompositions
 from autosched.torch_frontend.aten import NotTakenError, network_of_program
 from autosched.torch_frontend.recurrent_layer import translations
+from autosched.torch_frontend.results import tensors_of, with_types_of
+from autosched.torch_frontend.tensors import check_dtype
 from autosched.torch_frontend.translation import make_translatable
 
 LOG: Final = logging.getLogger("autosched.torch")
@@ -58,6 +60,8 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
     """By our own converters where they know all operators, else as torch's exporter writes it."""
     where = f"module {type(module).__name__}"
     program = _program(module, args, kwargs, where)
+    results = tensors_of(program, where)
+    _check_inputs(program)
     try:
         with _exporting(where):
             pure = program.run_decompositions({})  # side effects become part of the signature
@@ -67,7 +71,15 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
         LOG.debug("%s is taken through ONNX: %s", where, reason)
     from autosched.onnx.importer import from_onnx
 
-    return from_onnx(_onnx_model(program, where))
+    return with_types_of(results, from_onnx(_onnx_model(program, where)), where)
+
+
+def _check_inputs(program: Any) -> None:
+    """Raise ModelImportError if no network has inputs of the type of one."""
+    given = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
+    for node in program.graph.nodes:
+        if node.name in given and hasattr(node.meta.get("val"), "dtype"):
+            check_dtype(node.meta["val"], node.name)
 
 
 def _with_own_weights(network: Network) -> Network:

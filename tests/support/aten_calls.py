@@ -38,6 +38,7 @@ INTEGERS: Final = torch.arange(12).reshape(3, 4) - 5
 BYTES: Final = torch.arange(0, 256, 5).to(torch.uint8)
 WORDS: Final = torch.arange(-26, 26, dtype=torch.int32) * 80_000_003
 BOOLS: Final = X > 0
+FEW: Final = torch.tensor([[0, 0, 3], [0, 2, 3]])
 MAPS: Final = _numbers(2, 4, 8, 9)
 VOLUMES: Final = _numbers(1, 2, 4, 6, 4)
 HEADS: Final = _numbers(1, 2, 5, 8)
@@ -195,9 +196,11 @@ NORM: Final[Calls] = {
     ),
     "_softmax.default": (lambda x: x.softmax(1), (X,)),
     "all.default": (torch.all, (BOOLS,)),
-    "all.dim": (lambda b: b.all(-1, keepdim=True), (BOOLS,)),
+    "all.dim": (lambda b, i: (b.all(-1, keepdim=True), i.all(1), i.byte().all(0)), (BOOLS, FEW)),
+    "all.dims": (lambda b, i: (b.all((1, -1)), i.byte().all((0, 1), True)), (BOOLS, FEW)),
     "any.default": (torch.any, (BOOLS,)),
-    "any.dim": (lambda b: b.any(1), (BOOLS,)),
+    "any.dim": (lambda b, i: (b.any(1), i.any(-1, True), i.byte().any(0)), (BOOLS, FEW)),
+    "any.dims": (lambda b, i: (b.any((1, -1)), i.float().any((0, 1), True)), (BOOLS, FEW)),
     "cumsum.default": (lambda i: (i.cumsum(-1), (i > 0).cumsum(0)), (INTEGERS,)),
     "logsumexp.default": (lambda x: (x.logsumexp(1), x.logsumexp((0, 2), keepdim=True)), (X,)),
     "linalg_vector_norm.default": (

@@ -142,11 +142,10 @@ def _variance(call: AtenCall) -> str:
 
 
 def _truth(function: _Extreme, call: AtenCall) -> str:
-    """Whether one or all of some truth values hold."""
-    data = call.value("self")
-    call.require(call.type_of(data).dtype == "bool", "numbers as truth values")
+    """Whether one or all of some numbers are other than 0; that of bytes is a byte."""
     op = ReduceOp(function, _axes(call, call.given.get("dim")), call.given.get("keepdim", False))
-    return call.add(op, data)
+    found = call.add(op, call.operand("self", "bool"))
+    return found if call.dtype == "bool" else call.add(CastOp(call.dtype), found)
 
 
 def _running_sum(call: AtenCall) -> str:
@@ -181,10 +180,12 @@ NORM: Final[Mapping[str, Converter]] = {
     "_softmax.default": partial(_softmax, False),
     "all.default": partial(_truth, "min"),
     "all.dim": partial(_truth, "min"),
+    "all.dims": partial(_truth, "min"),
     "amax.default": partial(_reduce, "max"),
     "amin.default": partial(_reduce, "min"),
     "any.default": partial(_truth, "max"),
     "any.dim": partial(_truth, "max"),
+    "any.dims": partial(_truth, "max"),
     "argmax.default": partial(_place, "max"),
     "argmin.default": partial(_place, "min"),
     "cumsum.default": _running_sum,
