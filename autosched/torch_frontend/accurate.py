@@ -20,7 +20,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from autosched.torch_frontend.error_functions import erfc, erfcx
+from autosched.torch_frontend.missing import missing_functions
+
 _BYTE: Final = 8  # bits
+_LOG_2: Final = math.log(2)
 
 
 def decompositions() -> dict[Any, Any]:
@@ -34,6 +38,9 @@ def decompositions() -> dict[Any, Any]:
         aten.log2.default: partial(_log, 2),
         aten.log10.default: partial(_log, 10),
         aten.logaddexp.default: _logaddexp,
+        aten.logaddexp2.default: _logaddexp2,
+        aten.erfc.default: erfc,
+        aten.special_erfcx.default: erfcx,
         aten.sign.default: _sign,
         aten.sgn.default: _sign,
         aten.atan2.default: _atan2,
@@ -54,6 +61,7 @@ def decompositions() -> dict[Any, Any]:
         aten.scatter.src: partial(_scatter, aten.scatter.src),
         aten.scatter_add.default: partial(_scatter, aten.scatter_add.default),
         aten.scatter_reduce.two: partial(_scatter, aten.scatter_reduce.two),
+        **missing_functions(),
     }
 
 
@@ -121,7 +129,16 @@ def _logaddexp(x: Any, y: Any) -> Any:
     x, y = _promoted(x, y)
     difference = (x - y).abs()
     largest = torch.maximum(x, y)
-    return torch.where(x == y, x + 0.6931471805599453, largest + (-difference).exp().log1p())
+    return torch.where(x == y, x + _LOG_2, largest + (-difference).exp().log1p())
+
+
+def _logaddexp2(x: Any, y: Any) -> Any:
+    """To base 2: no power of a large number."""
+    import torch
+
+    x, y = _promoted(x, y)
+    more = ((x - y).abs() * -_LOG_2).exp().log1p() / _LOG_2
+    return torch.where(x == y, x + 1, torch.maximum(x, y) + more)
 
 
 def _sign(x: Any) -> Any:

@@ -201,6 +201,7 @@ NORM: Final[Calls] = {
     "any.default": (torch.any, (BOOLS,)),
     "any.dim": (lambda b, i: (b.any(1), i.any(-1, True), i.byte().any(0)), (BOOLS, FEW)),
     "any.dims": (lambda b, i: (b.any((1, -1)), i.float().any((0, 1), True)), (BOOLS, FEW)),
+    "cumprod.default": (lambda x, i: (x.cumprod(-1), (i % 3).cumprod(0)), (X, INTEGERS)),
     "cumsum.default": (lambda i: (i.cumsum(-1), (i > 0).cumsum(0)), (INTEGERS,)),
     "logsumexp.default": (lambda x: (x.logsumexp(1), x.logsumexp((0, 2), keepdim=True)), (X,)),
     "linalg_vector_norm.default": (
@@ -287,6 +288,7 @@ WINDOWS: Final[Calls] = {
 }
 NOT_EXPORTED: Final = (
     "_adaptive_avg_pool3d.default", "_prelu_kernel.default", "amax.default",
+    "cumprod.default",
     "log_sigmoid_forward.default", "native_batch_norm.default", "rsub.Scalar", "squeeze.dim",
 )  # fmt: skip
 """Calls whose like torch's exporter to ONNX does not know, or writes with larger errors."""

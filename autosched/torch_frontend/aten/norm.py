@@ -21,6 +21,7 @@ from autosched.graph.ops.shape import Reshape
 from autosched.graph.ops.softmax import Softmax
 from autosched.torch_frontend.aten.call import AtenCall, Converter
 from sketch.lang.dtypes import STORAGE_FLOATS, is_float
+from sketch.operators.scan import ScanFunction
 
 _Extreme = Literal["max", "min"]
 
@@ -148,10 +149,10 @@ def _truth(function: _Extreme, call: AtenCall) -> str:
     return found if call.dtype == "bool" else call.add(CastOp(call.dtype), found)
 
 
-def _running_sum(call: AtenCall) -> str:
-    call.require(bool(call.shape("self")), "a running sum of a number")
+def _running(function: ScanFunction, call: AtenCall) -> str:
+    call.require(bool(call.shape("self")), "a running sum or product of a number")
     axis = normalize_axis(call["dim"], len(call.shape("self")))
-    return call.add(Cumulative("sum", axis), call.operand("self", call.dtype))
+    return call.add(Cumulative(function, axis), call.operand("self", call.dtype))
 
 
 def _extreme(function: _Extreme, call: AtenCall) -> tuple[str, ...]:
@@ -188,7 +189,8 @@ NORM: Final[Mapping[str, Converter]] = {
     "any.dims": partial(_truth, "max"),
     "argmax.default": partial(_place, "max"),
     "argmin.default": partial(_place, "min"),
-    "cumsum.default": _running_sum,
+    "cumprod.default": partial(_running, "prod"),
+    "cumsum.default": partial(_running, "sum"),
     "linalg_vector_norm.default": _vector_norm,
     "logsumexp.default": partial(_reduce, "log_sum_exp"),
     "max.default": partial(_whole_extreme, "max"),
