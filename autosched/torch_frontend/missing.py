@@ -29,6 +29,8 @@ def missing_functions() -> dict[Any, Any]:
         aten.median.dim: _median,
         aten.cummax.default: partial(_running_extreme, aten.lt.Tensor),
         aten.cummin.default: partial(_running_extreme, aten.gt.Tensor),
+        aten._adaptive_avg_pool2d.default: _adaptive_mean_pool,
+        aten._adaptive_avg_pool3d.default: _adaptive_mean_pool,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         aten.adaptive_max_pool3d.default: _adaptive_max_pool,
     }
@@ -128,12 +130,47 @@ def _running_extreme(loses: Any, x: Any, dim: int) -> Any:
     return values, places
 
 
+def _is_uneven(spatial: Sequence[int], output_size: Sequence[int]) -> bool:
+    """Whether windows have several sizes; those of one size have operators."""
+    return any(extent % size for extent, size in zip(spatial, output_size, strict=True))
+
+
+def _adaptive_mean_pool(x: Any, output_size: Sequence[int]) -> Any:
+    """Windows of several sizes: one dimension after the other, in float32 at least."""
+    import torch
+
+    rank = len(output_size)
+    if not _is_uneven(x.shape[-rank:], output_size):
+        return NotImplemented
+    means = x if x.dtype == torch.float64 else x.to(torch.float32)
+    for axis, size in enumerate(output_size, x.dim() - rank):
+        means = _means(means, axis, size)
+    return means.to(x.dtype)
+
+
+def _means(x: Any, axis: int, size: int) -> Any:
+    """Means of windows along one dimension: each is a row, with zeros where it is shorter."""
+    import torch
+
+    extent, number = x.shape[axis], torch.arange(size)[:, None]
+    start = torch.div(number * extent, size, rounding_mode="floor")
+    stop = torch.div((number + 1) * extent + size - 1, size, rounding_mode="floor")
+    longest = max(-(-(w + 1) * extent // size) - w * extent // size for w in range(size))
+    places = start + torch.arange(longest)
+    rows = x.index_select(axis, places.clamp(max=extent - 1).reshape(-1))
+    rows = rows.reshape(*x.shape[:axis], size, longest, *x.shape[axis + 1 :])
+    after = [1] * (x.dim() - axis - 1)
+    inside = (places < stop).reshape(size, longest, *after)
+    count = (stop - start).reshape(size, *after)
+    return torch.where(inside, rows, 0.0).sum(axis + 1) / count
+
+
 def _adaptive_max_pool(x: Any, output_size: Sequence[int]) -> Any:
     """Windows of several sizes: one dimension after the other, and where the maxima are."""
     rank = len(output_size)
     spatial = x.shape[-rank:]
-    if not any(extent % size for extent, size in zip(spatial, output_size, strict=True)):
-        return NotImplemented  # one size, which the exporter knows
+    if not _is_uneven(spatial, output_size):
+        return NotImplemented
     values, places = x, None
     for axis in range(-1, -rank - 1, -1):
         inner = prod(spatial[axis + 1 :]) if axis < -1 else 1

@@ -9,7 +9,8 @@ import pytest
 
 import autosched as asd
 from autosched.system.errors import OptionError
-from autosched.torch_frontend.tensors import to_torch
+from autosched.torch_frontend import export
+from autosched.torch_frontend.tensors import to_numpy, to_torch
 from tests.support.lazily import lazily
 
 torch = lazily("torch", "onnxscript")
@@ -27,8 +28,8 @@ def _assert_same(function: Any, *args: Any, digits: float = 1e-6, least: float =
             return function(*given)
 
     network = asd.from_torch(Module(), args)
-    names = [value.name for value in network.inputs]
-    results = asd.compile(network, effort="none").run(dict(zip(names, args, strict=True)))
+    named = zip(network.inputs, map(to_numpy, args), strict=True)
+    results = asd.compile(network, effort="none").run({spec.name: array for spec, array in named})
     for ours, theirs in zip(results.values(), function(*args), strict=True):
         torch.testing.assert_close(to_torch(ours), theirs, rtol=digits, atol=least, equal_nan=True)
 
@@ -104,9 +105,29 @@ def test_pools_of_windows_of_several_sizes_are_torchs() -> None:
             functional.adaptive_max_pool1d(x[0, 0], 9),
             *functional.adaptive_max_pool2d(x[0], (4, 2), return_indices=True),
             *functional.adaptive_max_pool3d(x, (1, 3, 2), return_indices=True),
+            functional.adaptive_avg_pool2d(x[0], (3, 2)),
+            functional.adaptive_avg_pool3d(x, (2, 3, 7)),
+            functional.adaptive_avg_pool1d(x[0, 0].half(), 3),
         )  # fmt: skip
 
-    _assert_same(functions, torch.randn(1, 2, 4, 7, 5).round())
+    x = torch.randn(1, 2, 4, 7, 5).round()
+    x[0, 0, 0, 3, 2] = INF
+    _assert_same(functions, x)
+
+
+def test_norms_of_narrow_numbers_may_have_wide_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under autocast; ONNX has no convolutions of bfloat16 beside them."""
+    monkeypatch.delattr(export, "_onnx_model")
+    torch.manual_seed(0)
+    w = torch.rand(4) + 0.5
+
+    def functions(x: Any, w: Any) -> Any:
+        return (
+            functional.group_norm(x, 2, w, -w), functional.layer_norm(x.mT, (4,), w, -w),
+            functional.batch_norm(x, w, w, w, -w), functional.instance_norm(x, None, None, w, -w),
+        )  # fmt: skip
+
+    _assert_same(functions, torch.randn(2, 4, 5).bfloat16(), w, digits=1e-2, least=1e-2)
 
 
 def test_modes_of_torchs_own_back_end_are_refused() -> None:
