@@ -279,9 +279,8 @@ class CompiledGraph:
         if kept is not None:
             network = replace(network, name=kept.name)
         background = self._options.tune == "background"
-        module = network_module(
-            network, self._options.without_tuning() if background else self._options
-        )
+        options = self._options.without_tuning() if background else self._options
+        module = network_module(network, options, self._name)
         self._check_results(module, args)
         if background:
             return module, BackgroundTuning(network, self._options, self._name)

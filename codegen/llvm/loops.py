@@ -149,7 +149,7 @@ class Loops:
         for predicate in predicates:
             form = self.scope.resolve(predicate.index)
             low, high = self.scope.interval(form)
-            if high < predicate.low or low >= predicate.high:
+            if high < predicate.low or low >= predicate.high or predicate.never:
                 return None
             if low < predicate.low or high >= predicate.high:
                 tests.append((form, predicate.low, predicate.high))

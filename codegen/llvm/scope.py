@@ -266,11 +266,9 @@ class LoopScope:
             return self.hoist(
                 level, ("sge", ordered, low - const), f"icmp sge i64 {total}, {low - const}"
             )
-        shifted = self.scalar(terms, const - low)
+        shifted, values = self.scalar(terms, const - low), max(0, high - low)
         return self.hoist(
-            level,
-            ("ult", ordered, low - const, high - low),
-            f"icmp ult i64 {shifted}, {high - low}",
+            level, ("ult", ordered, low - const, values), f"icmp ult i64 {shifted}, {values}"
         )
 
     def in_ranges(self, ranges: list[tuple[Form, int, int]]) -> tuple[str, int]:

@@ -76,7 +76,7 @@ class Statements:
             low, high = value + plan.low, value + plan.high
             if low >= predicate.low and high < predicate.high:
                 continue
-            if high < predicate.low or low >= predicate.high:
+            if high < predicate.low or low >= predicate.high or predicate.never:
                 return None
             form = Form(plan.dynamic, plan.lane, value)
             if form.lane:
@@ -113,7 +113,7 @@ class Statements:
         uniform = self.memory.splat(base, element, width)
         steps = lane_constants(form.lane, width).replace("i64 ", f"{element} ")
         value = self.memory.cached(("lanes", uniform, form.lane), f"add {kind} {uniform}, {steps}")
-        bound = end - first
+        bound = max(0, end - first)
         return self.memory.cached(
             ("mask", value, bound), f"icmp ult {kind} {value}, splat ({element} {bound})"
         )

@@ -11,12 +11,12 @@ A matrix product reads
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sketch.errors import ExpressionError
-from sketch.lang.dtypes import check_dtype, is_integer
+from sketch.lang.dtypes import AnyDtype, check_dtype, is_integer
 from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr
 from sketch.lang.fresh_names import distinct_names
 from sketch.lang.kept import KeepsResults
@@ -163,7 +163,7 @@ def tensors_of(op: Compute) -> tuple[Tensor, ...]:
 
 def check_shape(shape: Sequence[int] | int, where: str) -> tuple[int, ...]:
     """Normalise a shape; raises ExpressionError unless all extents are positive integers."""
-    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    dims = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     for extent in dims:
         if isinstance(extent, bool) or not hasattr(extent, "__index__") or int(extent) < 1:
             raise ExpressionError(f"shape {dims} is not made of positive integers", where)
@@ -187,13 +187,16 @@ def check_name(name: Any, what: str) -> str:
 
 
 def placeholder(
-    shape: Sequence[int] | int, dtype: str = "float32", name: str = "data", constant: bool = False
+    shape: Sequence[int] | int,
+    dtype: AnyDtype = "float32",
+    name: str = "data",
+    constant: bool = False,
 ) -> Tensor:
     """An input tensor.
 
     Args:
         shape: extents; one int is one dimension.
-        dtype: of its elements.
+        dtype: of its elements, by name or as NumPy's.
         name: for printing.
         constant: whether these are weights, which may be packed ahead of time.
     """

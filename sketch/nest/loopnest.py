@@ -191,6 +191,11 @@ class Predicate:
     low: int
     high: int
 
+    @property
+    def never(self) -> bool:
+        """Whether no index fulfils it: bounds of a program that contradict each other."""
+        return self.low >= self.high
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Need:

@@ -108,9 +108,7 @@ def integer_layer(
     each = _by_slice(weight.scale, wide.shape, axis) if data.is_uniform else None
     if each is None or data.most:
         return None
-    total = ScaledIntegers("", np.zeros((), np.int64), data.scale.reshape(-1)).times(
-        each, divide=False
-    )
+    total = data.times(each, divide=False)
     if total is None:
         return None
     bias = _bias(operands[2:], total.scale, builder)

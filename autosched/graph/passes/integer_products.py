@@ -170,7 +170,7 @@ class _IntegerProducts(GraphRewriter):
     def _checked(self, known: ScaledIntegers, node: Node) -> ScaledIntegers | None:
         """``known``, unless its parameters repeat the value."""
         same = self.builder.types[known.value].shape == self.shape(node.output)
-        return known.without_dimensions() if same else None
+        return known if same else None
 
     def _converted(self, name: str) -> ScaledIntegers | None:
         value = self._unsigned.get(name)
@@ -192,13 +192,12 @@ class _IntegerProducts(GraphRewriter):
             case Pool(mode="max") | GlobalPool(mode="max"):
                 if not (known.is_uniform and known.scale > 0):
                     return None
-            case Reshape() | Slice() | Expand() | Gather() if known.is_uniform:
+            case Reshape() | Transpose() | Slice() | Expand() | Gather():
                 pass
-            case Transpose():
-                return known.transposed(op, self._apply(op, node, known))
             case _:
                 return None
-        return replace(known, value=self._apply(op, node, known))
+        there = known.moved(op)
+        return None if there is None else replace(there, value=self._apply(op, node, known))
 
     def _holds(self, known: ScaledIntegers) -> bool:
         """Whether the zero point is a number of the type of the integers."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.evaluate import evaluate_node
 from autosched.graph.ir import Array, Graph, Node
-from autosched.graph.ops.base import Shape
+from autosched.graph.ops.base import Op, Shape
 from autosched.graph.ops.elementwise import BinaryOp, CastOp, UnaryOp
 from autosched.graph.ops.shape import Transpose
 from sketch.lang.dtypes import BYTES
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 _LARGEST: Final = 1e30  # of scales: some hundred times as much is a number, still
 _LARGEST_ZERO: Final = 2**15  # differences are exact in float32
@@ -25,8 +27,8 @@ class ScaledIntegers:
 
     Attributes:
         value: name of an integer value.
-        zero: int64, broadcasts to it.
-        scale: float32, broadcasts to it.
+        zero: int64, broadcasts to it; a scalar where it has one element, whatever it is made from.
+        scale: float32; likewise.
         most: bound of ``abs(value - zero)`` where the value is a sum; 0: it is none.
     """
 
@@ -34,6 +36,11 @@ class ScaledIntegers:
     zero: NDArray[np.int64]
     scale: NDArray[np.float32]
     most: int = 0
+
+    def __post_init__(self) -> None:
+        # A value that is moved may come to have fewer dimensions than its parameters were given in.
+        object.__setattr__(self, "zero", _without_dimensions(self.zero))
+        object.__setattr__(self, "scale", _without_dimensions(self.scale))
 
     @property
     def is_uniform(self) -> bool:
@@ -54,20 +61,16 @@ class ScaledIntegers:
         normal = ((np.abs(scale) >= tiny) & (np.abs(scale) <= _LARGEST)).all()
         return replace(self, scale=scale) if normal else None
 
-    def without_dimensions(self) -> ScaledIntegers:
-        """The same with single parameters as scalars: the value may come to have fewer dimensions
-        than these had.
+    def moved(self, op: Op) -> ScaledIntegers | None:
+        """Parameters of what ``op`` moves the elements of the value to; None where they differ
+        between elements, and it does not just reorder dimensions.
         """
-        zero = self.zero.reshape(()) if self.zero.size == 1 else self.zero
-        scale = self.scale.reshape(()) if self.scale.size == 1 else self.scale
-        return replace(self, zero=zero, scale=scale)
-
-    def transposed(self, op: Transpose, value: str) -> ScaledIntegers:
-        """Of the transposed ``value``."""
-        rank = len(op.permutation)
-        zero = self.zero.reshape(full_rank(self.zero.shape, rank)).transpose(op.permutation)
-        scale = self.scale.reshape(full_rank(self.scale.shape, rank)).transpose(op.permutation)
-        return replace(self, value=value, zero=zero, scale=scale)
+        if self.is_uniform:
+            return self
+        if not isinstance(op, Transpose):
+            return None
+        zero = _transposed(self.zero, op.permutation)
+        return replace(self, zero=zero, scale=_transposed(self.scale, op.permutation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,16 @@ def whole_numbers(array: Array) -> NDArray[np.int64] | None:
 def full_rank(shape: Shape, rank: int) -> Shape:
     """``shape`` with leading extents of 1."""
     return (*(1,) * (rank - len(shape)), *shape)
+
+
+def _without_dimensions(array: NDArray[_Number]) -> NDArray[_Number]:
+    return array.reshape(()) if array.size == 1 else array
+
+
+def _transposed(array: NDArray[_Number], permutation: tuple[int, ...]) -> NDArray[_Number]:
+    """``array``, which broadcasts to a value whose dimensions are permuted."""
+    full = array.reshape(full_rank(array.shape, len(permutation)))
+    return full.transpose(permutation) if array.shape else array
 
 
 def _whole(number: float) -> int | None:
