@@ -20,6 +20,8 @@ from autosched.torch_frontend.output_names import (
     with_output_names,
 )
 from autosched.torch_frontend.recurrent_layer import translations
+from autosched.torch_frontend.results import tensors_of, with_types_of
+from autosched.torch_frontend.tensors import check_dtype
 from autosched.torch_frontend.translation import make_translatable
 
 LOG: Final = logging.getLogger("autosched.torch")
@@ -74,8 +76,11 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
     """By our own converters where they know all operators, else as torch's exporter writes it."""
     where = f"module {type(module).__name__}"
     program = _program(module, args, kwargs, where)
+    results = tensors_of(program, where)
+    _check_inputs(program)
     network = _network_of(program, where)
-    return with_output_names(network, names_of_parts(program, network.inputs))
+    named = with_output_names(network, names_of_parts(program, network.inputs))
+    return with_types_of(results, named, where)
 
 
 def _network_of(program: Any, where: str) -> Network:
@@ -89,6 +94,14 @@ def _network_of(program: Any, where: str) -> Network:
     from autosched.onnx.importer import from_onnx
 
     return from_onnx(_onnx_model(program, where))
+
+
+def _check_inputs(program: Any) -> None:
+    """Raise ModelImportError if no network has inputs of the type of one."""
+    given = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
+    for node in program.graph.nodes:
+        if node.name in given and hasattr(node.meta.get("val"), "dtype"):
+            check_dtype(node.meta["val"], node.name)
 
 
 def _with_own_weights(network: Network) -> Network:

@@ -117,3 +117,13 @@ def backend_options(given: Mapping[str, Any] | None) -> BackendOptions:
             raise OptionError(f"option {name!r} is unknown", hint=f"give {_ELSEWHERE[name]}")
         check_choice("option", name, names)
     return BackendOptions(**chosen)
+
+
+def check_mode(mode: str | None) -> None:
+    """Raise OptionError for a mode of ``torch.compile``: they are of torch's own back end."""
+    if mode is not None:
+        raise OptionError(
+            f"mode {mode!r} is one of torch's own back end",
+            hint='leave it out; options={"effort": "quick"} measures schedules, and '
+            '{"budget": "10m", "log": "model.jsonl"} tunes',
+        )
