@@ -18,6 +18,7 @@ from autosched.graph.ops.movement import Triangle
 from autosched.graph.ops.softmax import Softmax
 from autosched.onnx.importer.composer import Composer
 from autosched.onnx.importer.site import UnsupportedError
+from sketch.lang.dtypes import STORAGE_FLOATS
 
 FILTER: Final = -10000.0
 """What onnxruntime adds to scores that a mask hides, by default."""
@@ -78,9 +79,7 @@ def attended(make: Composer, heads: Heads, scoring: Scoring) -> str:
 
 
 def _probabilities(make: Composer, heads: Heads, scoring: Scoring) -> str:
-    size = make.shape(heads.query)[3]
-    query = make.scaled(heads.query, scoring.scale or size**-0.5)
-    scores = make.product(query, make.swapped(heads.key))
+    scores = _products(make, heads, scoring.scale or make.shape(heads.query)[3] ** -0.5)
     if scoring.softcap > 0:
         inside = make.scaled(scores, 1 / scoring.softcap)
         scores = make.scaled(make.site.step(UnaryOp("tanh"), [inside]), scoring.softcap)
@@ -91,6 +90,14 @@ def _probabilities(make: Composer, heads: Heads, scoring: Scoring) -> str:
     sink = make.expand(make.cast(scoring.sink, make.dtype(scores)), *shape[:3], 1)
     whole = make.site.step(Softmax(3), [make.join(3, scores, sink)])
     return make.part(whole, 3, 0, shape[3])
+
+
+def _products(make: Composer, heads: Heads, scale: float) -> str:
+    """Queries times keys, scaled; of 16-bit floats before, which keeps products in their range."""
+    before = make.dtype(heads.query) in STORAGE_FLOATS
+    query = make.scaled(heads.query, scale) if before else heads.query
+    scores = make.product(query, make.swapped(heads.key))
+    return scores if before else make.scaled(scores, scale)
 
 
 def _with_added(make: Composer, scores: str, added: tuple[str, ...]) -> str:
