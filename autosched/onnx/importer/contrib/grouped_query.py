@@ -117,8 +117,10 @@ def _rotation(make: Composer, step: _Step) -> Rotation:
         rows = [make.part(table, 0, step.past, step.past + step.rows) for table in tables]
         angles = [make.reshape(row, 1, *make.shape(row)) for row in rows]
     else:
-        first = make.reshape(step.past, *make.shape(step.past), 1)
-        places = make.binary("add", first, make.counted(step.rows, make.dtype(first)))
+        places = make.reshape(step.past, *make.shape(step.past), 1)
+        if step.rows > 1:
+            numbers = make.counted(step.rows, make.dtype(places))
+            places = make.binary("add", places, numbers)
         angles = [make.rows(table, places) for table in tables]
     cosine, sine = (angles_of_rows(make, rows, 1) for rows in angles)
     interleaved = bool(make.site.attributes.get("rotary_interleaved", 0))
@@ -147,13 +149,17 @@ def _placed(make: Composer, past: str, new: str, start: str) -> str:
     batch, heads, columns, size = make.shape(past)
     rows = make.shape(new)[2]
     column = make.reshape(make.counted(columns, make.dtype(start)), 1, 1, columns, 1)
-    offset = make.binary("sub", column, make.reshape(start, batch, 1, 1, 1))
-    replaced = make.binary("ge", offset, make.number("first", 0, offset))
-    before_end = make.binary("lt", offset, make.number("rows", rows, offset))
-    if rows > 1:  # places outside are clamped, and not chosen
-        places = make.expand(offset, batch, heads, columns, size)
-        new = make.site.step(GatherElements(2), [new, places])
-    return make.where(make.binary("and", replaced, before_end), new, past)
+    first = make.reshape(start, batch, 1, 1, 1)
+    if rows == 1:
+        return make.where(make.binary("eq", column, first), new, past)
+    offset = make.binary("sub", column, first)
+    inside = make.binary(
+        "and",
+        make.binary("ge", offset, make.number("none", 0, offset)),
+        make.binary("lt", offset, make.number("rows", rows, offset)),
+    )
+    places = make.expand(offset, batch, heads, columns, size)  # those outside are clamped
+    return make.where(inside, make.site.step(GatherElements(2), [new, places]), past)
 
 
 def _padded(make: Composer, value: str, axis: int, extent: int) -> str:
