@@ -34,11 +34,11 @@ def merge_equal_nodes(graph: Graph) -> Graph:
 
 
 def _equal_constants(graph: Graph) -> dict[str, str]:
-    """Short constants that an earlier one is equal to, bit by bit, each with that one."""
+    """Short constants that nodes read and that an earlier one equals bit by bit, with that one."""
     first: dict[tuple[str, tuple[int, ...], bytes], str] = {}
     instead: dict[str, str] = {}
     for name, array in graph.constants.items():
-        if array.size <= _SHORT:
+        if array.size <= _SHORT and name in graph.consumers:
             known = first.setdefault((str(array.dtype), array.shape, array.tobytes()), name)
             if known != name:
                 instead[name] = known

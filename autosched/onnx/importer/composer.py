@@ -132,7 +132,14 @@ class Composer:
         return self.transpose(value, *range(rank - 2), rank - 1, rank - 2)
 
     def part(self, value: str, axis: int, start: int, stop: int) -> str:
-        """Elements ``start`` to ``stop`` along ``axis`` (non-negative)."""
+        """Some elements along a dimension.
+
+        Args:
+            value: a value.
+            axis: the dimension, non-negative.
+            start: the first element.
+            stop: the one after the last.
+        """
         bounds = [(0, extent, 1) for extent in self.shape(value)]
         if (start, stop) == bounds[axis][:2]:
             return value

@@ -1,4 +1,4 @@
-"""Importers of normalisation with a sum before it, and of embeddings before that."""
+"""Importers of normalisation with a sum before it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Final
 
 from autosched.graph.ops.activation import Activation
 from autosched.graph.ops.norm import Normalize
-from autosched.graph.ops.reduce import ReduceOp
 from autosched.onnx.importer.composer import Composer, Importer, applied, check_attributes
 from autosched.onnx.importer.norm import IMPORT_NORM
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -46,41 +45,19 @@ def _emit_norm_of_sum(
     if make.shape(total) != site.type(0).shape:
         raise UnsupportedError(f"a residual {site.type(1)} for {site.type(0)}")
     make.emit(total, _SUM)
-    make.emit(_normalised(make, operator, [total, *parameters]))
+    make.emit(normalised(make, operator, [total, *parameters]))
 
 
-def _normalised(make: Composer, operator: str, inputs: Sequence[str]) -> str:
+def normalised(make: Composer, operator: str, inputs: Sequence[str]) -> str:
+    """The norm along the last dimension, with the epsilon of the node.
+
+    Args:
+        make: of the node.
+        operator: the norm in ONNX.
+        inputs: of that operator.
+    """
     attributes = {"epsilon": float(make.site.attributes.get("epsilon", _EPSILON)), "axis": -1}
     return applied(make.site, IMPORT_NORM[operator], operator, inputs, attributes)[0]
-
-
-def _import_embed_layer_norm(site: Site) -> None:
-    """EmbedLayerNormalization: the norm of embeddings of words, positions and segments.
-
-    The second result counts the words of each row that its mask does not hide.
-    """
-    check_attributes(site, ("epsilon", "mask_index_type"))
-    make = Composer(site)
-    positions = make.given(8)
-    if positions is None:
-        places = make.part(site.input(3), 0, 0, site.type(0).shape[1])
-    else:
-        places = make.rows(site.input(3), positions)
-    segments = make.rows(site.input(4), site.input(1)) if site.has(1) else None
-    total = make.sum(make.rows(site.input(2), site.input(0)), places, segments)
-    make.emit(total, 2)
-    make.emit(_normalised(make, "LayerNormalization", [total, *site.node.input[5:7]]))
-    if site.wants(1):
-        site.emit(ReduceOp("sum", (1,)), [_mask(make)], 1)
-
-
-def _mask(make: Composer) -> str:
-    """The mask of words, zeros if there is none."""
-    mask = make.given(7)
-    if mask is not None:
-        return mask
-    words = make.site.input(0)
-    return make.expand(make.number("none", 0, words), *make.shape(words))
 
 
 def _import_group_norm(site: Site) -> None:
@@ -143,7 +120,6 @@ def _parameter(make: Composer, index: int, last: bool) -> str:
 
 
 IMPORT_FUSED_NORM: Final[dict[str, Importer]] = {
-    "EmbedLayerNormalization": _import_embed_layer_norm,
     "GroupNorm": _import_group_norm,
     "LayerNormalization": IMPORT_NORM["LayerNormalization"],
     "SimplifiedLayerNormalization": IMPORT_NORM["RMSNormalization"],

@@ -134,7 +134,14 @@ def integer_product(make: Composer, lhs: Sequence[str], rhs: Sequence[str]) -> s
 
 
 def quantised_operand(make: Composer, data: int, scale: int, zero: int) -> tuple[str, str, str]:
-    """Bytes, scale and zero point (empty if not given) at these places among the inputs."""
+    """Names of bytes, scale and zero point, the last one empty if it is not given.
+
+    Args:
+        make: of the node.
+        data: place of the bytes among the inputs.
+        scale: place of their scale.
+        zero: place of their zero point.
+    """
     site = make.site
     return site.input(data), site.input(scale), site.input(zero) if site.has(zero) else ""
 

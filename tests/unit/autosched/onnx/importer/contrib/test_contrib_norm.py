@@ -64,6 +64,27 @@ def test_embeddings(segments: bool, mask: bool, positions: int) -> None:
     check_against_onnxruntime(operator, inputs, {"epsilon": 1e-5}, constants, outputs)
 
 
+@pytest.mark.parametrize("segments", [False, True])
+def test_embeddings_of_bytes(segments: bool) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(11, 7), (9, 7), (2, 7) if segments else None, (7,), (7,)]
+
+    def of_each(make: Any) -> list[Any]:
+        return [None if shape is None else make(shape) for shape in shapes]
+
+    inputs = [
+        rng.integers(0, 11, (2, 5)).astype(np.int32),
+        rng.integers(0, 2, (2, 5)).astype(np.int32) if segments else None,
+        *of_each(lambda shape: rng.integers(0, 256, shape).astype(np.uint8)),
+        np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], np.int32),
+        *of_each(lambda shape: np.asarray(0.01 + 0.01 * len(shape), np.float32)),
+        *of_each(lambda shape: np.asarray(120 + shape[0], np.uint8)),
+    ]
+    constants = [n for n in range(2, 18) if n != 7]
+    operator, outputs = "QEmbedLayerNormalization", ("float32", "int32")
+    check_against_onnxruntime(operator, inputs, {"epsilon": 1e-5}, constants, outputs)
+
+
 COSINES, SINES = floats(20, 4), floats(20, 4, seed=1)
 
 
