@@ -18,6 +18,7 @@ torch = lazily("torch")
 transformers = lazily("transformers")
 runtime = lazily("onnxruntime")
 optimizer = lazily("onnxruntime.transformers.optimizer")
+quantization = lazily("onnxruntime.quantization")
 
 WORDS, ROWS, HIDDEN, HEADS, FEATURES = 97, 9, 48, 4, 80
 
@@ -123,3 +124,23 @@ def test_results_are_those_of_the_exported_model(
     types = {value.name: value.dtype for value in compiled.inputs}
     (found,) = compiled.run({n: a.astype(types[n]) for n, a in feed.items()}).values()
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("exported", ["bert"], indirect=True)
+def test_quantised_attention(exported: tuple[str, Path, dict[str, Any]], tmp_path: Path) -> None:
+    """The script, then the dynamic quantiser, then a session: QAttention and products of bytes."""
+    kind, source, feed = exported
+    fused, narrow, target = (tmp_path / f"{name}.onnx" for name in ("fused", "narrow", "target"))
+    optimised(kind, source, fused, "script")
+    quantization.quantize_dynamic(
+        fused, narrow, weight_type=quantization.QuantType.QInt8,
+        extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
+    )  # fmt: skip
+    optimised(kind, narrow, target, "session")
+    written = {node.op_type for node in onnx.load(target).graph.node}
+    assert {"QAttention", "QEmbedLayerNormalization", "DynamicQuantizeMatMul"} <= written
+    network = asd.from_onnx(target, shapes={name: array.shape for name, array in feed.items()})
+    given = {value.name: feed[value.name].astype(value.dtype) for value in network.inputs}
+    (expected,) = reference_session(target.read_bytes()).run(None, given)
+    (found,) = asd.compile(network, effort="none").run(given).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

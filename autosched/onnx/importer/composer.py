@@ -131,6 +131,13 @@ class Composer:
         rank = len(self.shape(value))
         return self.transpose(value, *range(rank - 2), rank - 1, rank - 2)
 
+    def moved(self, value: str, axis: int, to: int) -> str:
+        """Dimension ``axis`` moved to another place; negative ones count from the end."""
+        order = list(range(len(self.shape(value))))
+        place = to % len(order)
+        order.insert(place, order.pop(axis))
+        return self.transpose(value, *order)
+
     def part(self, value: str, axis: int, start: int, stop: int) -> str:
         """Some elements along a dimension.
 

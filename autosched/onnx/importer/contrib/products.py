@@ -76,15 +76,25 @@ def _import_fused_conv(site: Site) -> None:
 
 
 def _import_nhwc_conv(site: Site) -> None:
-    """NhwcConv and NhwcFusedConv: data, residual and result have their channels last."""
+    """NhwcConv: data and result have their channels last, and so have the filters.
+
+    Its documentation says nothing else than that of Conv; the optimiser writes such filters.
+    """
+    _emit_channels_last(site, Composer(site).moved(site.input(1), -1, 1))
+
+
+def _import_nhwc_fused_conv(site: Site) -> None:
+    """NhwcFusedConv: data, residual and result have their channels last; filters are as of Conv."""
+    _emit_channels_last(site, site.node.input[1])
+
+
+def _emit_channels_last(site: Site, weight: str) -> None:
+    """Emit convolution, residual and activation; ``weight`` is ``[outputs, inputs, *kernel]``."""
     check_attributes(site, (*_CONV, "activation", "activation_params"))
-    make, rank = Composer(site), site.rank(0)
-    if rank < 3:
-        raise UnsupportedError(f"data {site.type(0)}")
-    data = make.transpose(site.input(0), 0, rank - 1, *range(1, rank - 1))
-    names = [data, *site.node.input[1:3]]
-    (value,) = applied(site, import_conv, "Conv", names, _only(site, _CONV))
-    last = make.transpose(value, 0, *range(2, rank), 1)
+    make, bias = Composer(site), list(site.node.input[2:3])
+    data = make.moved(site.input(0), -1, 1)
+    (value,) = applied(site, import_conv, "Conv", [data, weight, *bias], _only(site, _CONV))
+    last = make.moved(value, 1, -1)
     make.emit(_activated(site, make.sum(last, make.given(3)), _conv_parameters(site)))
 
 
@@ -175,6 +185,6 @@ IMPORT_PRODUCTS: Final[dict[str, Importer]] = {
     "FusedMatMul": _import_fused_matmul,
     "MatMulIntegerToFloat": _import_matmul_integer_to_float,
     "NhwcConv": _import_nhwc_conv,
-    "NhwcFusedConv": _import_nhwc_conv,
+    "NhwcFusedConv": _import_nhwc_fused_conv,
     "TransposeMatMul": _import_fused_matmul,
 }

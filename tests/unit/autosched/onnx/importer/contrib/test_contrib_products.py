@@ -105,7 +105,9 @@ def test_channels_that_are_last(activation: str, residual: bool) -> None:
     reference = contrib_model("FusedConv", first, attributes)
     session = reference_session(reference.SerializeToString())
     (expected,) = session.run(None, inputs_of(reference, first))
-    operator = "NhwcFusedConv" if activation or residual else "NhwcConv"
+    operator = "NhwcFusedConv"
+    if not activation and not residual:
+        operator, last[1] = "NhwcConv", weight.transpose(0, 2, 3, 1)
     model = contrib_model(operator, last, attributes, constants=[1, 2])
     for found in results_of(model, inputs_of(model, last)):
         np.testing.assert_allclose(
