@@ -20,8 +20,7 @@ from autosched.onnx.importer.composer import Composer
 from autosched.onnx.importer.site import UnsupportedError
 from sketch.lang.dtypes import STORAGE_FLOATS
 
-FILTER: Final = -10000.0
-"""What onnxruntime adds to scores that a mask hides, by default."""
+_FILTER: Final = -10000.0  # what onnxruntime adds to scores that a mask hides, by default
 _LEAST: Final = {"float16": -65504.0}  # of types with a smaller range than float32
 
 
@@ -153,7 +152,7 @@ def padding_mask(make: Composer, index: int, columns: int, like: str) -> str | N
         raise UnsupportedError(f"a mask {make.site.type(index)} for {columns} columns")
     dtype = make.dtype(like)
     least = max(
-        float(make.site.attributes.get("mask_filter_value", FILTER)),
+        float(make.site.attributes.get("mask_filter_value", _FILTER)),
         _LEAST.get(dtype, float(np.finfo(np.float32).min)),
     )
     return make.where(seen, make.number("seen", 0.0, like), make.number("filter", least, like))

@@ -73,11 +73,13 @@ def _import_group_norm(site: Site) -> None:
         make.emit(total, 1)
     value = _grouped(make, make.cast(total, "float32"), last)
     scaled = make.binary("mul", value, _parameter(make, 1, last))
-    result = make.cast(make.binary("add", scaled, _parameter(make, 2, last)), make.dtype(total))
+    result = make.binary("add", scaled, _parameter(make, 2, last))
     activation = int(site.attributes["activation"])
     if activation not in (0, 1):
         raise UnsupportedError(f"activation {activation}")
-    make.emit(site.step(Activation("swish", (1.0,)), [result]) if activation else result)
+    if activation:
+        result = site.step(Activation("swish", (1.0,)), [result])
+    make.emit(make.cast(result, make.dtype(total)))
 
 
 def _grouped(make: Composer, value: str, last: bool) -> str:
