@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from autosched.onnx.importer.composer import (
@@ -21,6 +20,7 @@ from autosched.onnx.importer.contrib.attention import (
 from autosched.onnx.importer.contrib.products import integer_product, quantised_operand
 from autosched.onnx.importer.site import Site, UnsupportedError
 
+_PACKED: Final = 5  # dimensions of an input that holds several of query, key and value
 _TAKEN: Final = ("num_heads", "scale", "mask_filter_value", "unidirectional")
 
 
@@ -121,17 +121,9 @@ def _import_multi_head_attention(site: Site) -> None:
     """MultiHeadAttention: query, key and value are projected already, without their bias."""
     check_attributes(site, _TAKEN)
     check_inputs(site, past_sequence_length=8, cache_indirection=9)
-    make, heads = Composer(site), int(site.attributes["num_heads"])
-    parts = [make.given(index) for index in range(3)]
-    if None in parts or site.rank(0) != 3 or site.rank(1) not in (3, 4):
-        raise UnsupportedError("query, key and value packed in one input")
-    if site.has(3):
-        parts = _biased(make, [part for part in parts if part is not None])
-    query, *states = (
-        split_heads(make, part, heads) if len(make.shape(part)) == 3 else part
-        for part in parts
-        if part is not None
-    )
+    make = Composer(site)
+    packed = site.rank(0) == _PACKED or (site.has(1) and site.rank(1) == _PACKED)
+    query, *states = _unpacked(make) if packed else _separate(make)
     past = 0
     for n in range(2):
         before = make.given(6 + n)
@@ -142,16 +134,39 @@ def _import_multi_head_attention(site: Site) -> None:
     _emit_attended(make, Heads(query, *states), past, (4, 5))
 
 
-def _biased(make: Composer, parts: Sequence[str]) -> list[str | None]:
-    """Query, key and value with their parts of the bias; what is given as heads has none."""
-    bias, start = make.site.input(3), 0
-    result: list[str | None] = []
-    for part in parts:
-        extent = make.shape(part)[2]
-        if len(make.shape(part)) == 3:
-            part = make.sum(part, make.part(bias, 0, start, start + extent))
+def _unpacked(make: Composer) -> list[str]:
+    """Query, key and value as heads, which ``[batch, positions, heads, 3 or 2, size]`` holds."""
+    site = make.site
+    check_inputs(site, bias=3, value=2)
+    if site.rank(0) == _PACKED:
+        check_inputs(site, key=1)
+        return [_packed_heads(make, site.input(0), n) for n in range(3)]
+    query = split_heads(make, site.input(0), int(site.attributes["num_heads"]))
+    return [query, *(_packed_heads(make, site.input(1), n) for n in range(2))]
+
+
+def _packed_heads(make: Composer, packed: str, number: int) -> str:
+    batch, positions, heads, _, size = make.shape(packed)
+    part = make.part(packed, 3, number, number + 1)
+    return make.transpose(make.reshape(part, batch, positions, heads, size), 0, 2, 1, 3)
+
+
+def _separate(make: Composer) -> list[str]:
+    """Query, key and value as heads, with their parts of the bias."""
+    site = make.site
+    if not (site.has(1) and site.has(2)):
+        raise UnsupportedError("a query without key and value")
+    heads, start = int(site.attributes["num_heads"]), 0
+    result = []
+    for index in range(3):
+        part = site.input(index)
+        if site.rank(index) == 3:
+            extent = make.shape(part)[2]
+            if site.has(3):
+                part = make.sum(part, make.part(site.input(3), 0, start, start + extent))
+            start += extent
+            part = split_heads(make, part, heads)
         result.append(part)
-        start += extent
     return result
 
 

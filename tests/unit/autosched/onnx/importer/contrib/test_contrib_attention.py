@@ -153,6 +153,28 @@ def test_attention_to_another_sequence(mask: str, bias: bool, as_heads: bool) ->
     check_against_onnxruntime("MultiHeadAttention", inputs, {"num_heads": HEADS}, [3])
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["keys and values", "queries, too"])
+@pytest.mark.parametrize("mask", ["none", "columns"])
+def test_heads_that_are_packed(own: bool, mask: str) -> None:
+    """onnxruntime takes them on GPUs only: it computes the same of what they hold."""
+    columns = ROWS if own else 9
+    shapes = [(BATCH, n, HEADS, SIZE) for n in (ROWS, columns, columns)]
+    parts = [floats(*shape, seed=n) for n, shape in enumerate(shapes)]
+    apart = [array.reshape(*array.shape[:2], HIDDEN) for array in parts]
+    packed = [np.stack(parts, 3)] if own else [apart[0], np.stack(parts[1:], 3)]
+    packed += [None] * (4 - len(packed))
+    seen = mask_of(mask, columns)
+    attributes = {"num_heads": HEADS}
+    separate = [*apart, None, seen]
+    reference = contrib_model("MultiHeadAttention", separate, attributes)
+    session = reference_session(reference.SerializeToString())
+    (expected,) = session.run(None, inputs_of(reference, separate))
+    inputs = [*packed, seen]
+    model = contrib_model("MultiHeadAttention", inputs, attributes)
+    for found in results_of(model, inputs_of(model, inputs)):
+        np.testing.assert_allclose(found["y0"], expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("past", [False, True])
 @pytest.mark.parametrize("causal", [0, 1])
@@ -200,7 +222,11 @@ QUERY = floats(BATCH, ROWS, HIDDEN)
             "Attention", [DATA, WEIGHT, BIAS, np.ones((BATCH, 1, 9, 9), np.int32)], {}, "a mask",
         ),
         ("Attention", [DATA, WEIGHT, BIAS], {"num_heads": 5}, "5 heads"),
-        ("MultiHeadAttention", [floats(2, 5, HEADS, 3, SIZE)], {}, "packed in one input"),
+        ("MultiHeadAttention", [QUERY], {}, "a query without key and value"),
+        (
+            "MultiHeadAttention", [floats(2, 5, HEADS, 3, SIZE), None, None, BIAS], {},
+            r"input 3 \(bias\)",
+        ),
         (
             "MultiHeadAttention", [QUERY] * 3 + [None] * 5 + [np.array([1], np.int32)], {},
             "past_sequence_length",
