@@ -19,7 +19,7 @@ _TAKEN: Final = (
     "num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
     "local_window_size", "smooth_softmax", "qk_norm_epsilon",
 )  # fmt: skip
-_SEQUENCES, _TOTAL, _COSINE, _SINE, _BIAS, _SINK = 5, 6, 7, 8, 10, 11
+_SEQUENCES, _TOTAL, _COSINE, _SINE, _POSITIONS, _BIAS, _SINK = 5, 6, 7, 8, 9, 10, 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,13 @@ class _Step:
         rows: positions of this call.
         columns: positions that the caches have afterwards.
         past: positions before; a number, or a value ``[batch]`` of integers.
+        first: whether all sequences start here.
     """
 
     rows: int
     columns: int
     past: int | str
+    first: bool = False
 
 
 def import_group_query_attention(site: Site) -> None:
@@ -61,7 +63,7 @@ def _check(site: Site) -> None:
         site, _TAKEN, causal=1, qk_output=0, kv_cache_bit_width=0, sliding_window_cache=0,
         k_quant_type="NONE", v_quant_type="NONE",
     )  # fmt: skip
-    check_inputs(site, position_ids=9, k_scale=12, v_scale=13, q_norm_weight=14, k_norm_weight=15)
+    check_inputs(site, k_scale=12, v_scale=13, q_norm_weight=14, k_norm_weight=15)
     if site.attributes.get("do_rotary", 0) and not (site.has(_COSINE) and site.has(_SINE)):
         raise UnsupportedError("do_rotary without cos_cache and sin_cache")
     if site.has(3) != site.has(4):
@@ -98,7 +100,7 @@ def _step(make: Composer, batch: int, rows: int) -> _Step:
     total, stored = int(array.reshape(-1)[0]), site.type(3).shape[2] if site.has(3) else 0
     columns = max(total, stored)
     if rows == total:
-        return _Step(rows, columns, 0)
+        return _Step(rows, columns, 0, first=True)
     if stored < total - rows:
         raise UnsupportedError(f"{stored} positions of past_key where {total - rows} are past")
     ends = site.arrays.get(site.node.input[_SEQUENCES])
@@ -113,18 +115,34 @@ def _step(make: Composer, batch: int, rows: int) -> _Step:
 def _rotation(make: Composer, step: _Step) -> Rotation:
     tables = [make.site.input(index) for index in (_COSINE, _SINE)]
     count = 2 * make.shape(tables[0])[1]
-    if isinstance(step.past, int):
-        rows = [make.part(table, 0, step.past, step.past + step.rows) for table in tables]
+    places = _places(make, step)
+    if isinstance(places, int):
+        rows = [make.part(table, 0, places, places + step.rows) for table in tables]
         angles = [make.reshape(row, 1, *make.shape(row)) for row in rows]
     else:
-        places = make.reshape(step.past, *make.shape(step.past), 1)
-        if step.rows > 1:
-            numbers = make.counted(step.rows, make.dtype(places))
-            places = make.binary("add", places, numbers)
         angles = [make.rows(table, places) for table in tables]
     cosine, sine = (angles_of_rows(make, rows, 1) for rows in angles)
     interleaved = bool(make.site.attributes.get("rotary_interleaved", 0))
     return Rotation(cosine, sine, count, interleaved)
+
+
+def _places(make: Composer, step: _Step) -> int | str:
+    """Positions of the rows, ``[batch, rows]``, or the number that is that of the first one.
+
+    Of positions that are given, onnxruntime reads the first one alone where sequences start.
+    """
+    given = make.given(_POSITIONS)
+    if given is not None and not step.first:
+        return given
+    if given is not None:
+        first = make.part(make.part(given, 0, 0, 1), 1, 0, 1)
+    elif isinstance(step.past, int):
+        return step.past
+    else:
+        first = make.reshape(step.past, *make.shape(step.past), 1)
+    if step.rows == 1:
+        return first
+    return make.binary("add", first, make.counted(step.rows, make.dtype(first)))
 
 
 def _cached(make: Composer, index: int, new: str, step: _Step) -> str:
