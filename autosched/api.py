@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from autosched.report.callbacks import Callback
     from autosched.report.events import Progress
     from autosched.runtime.module import Module
+    from autosched.search.models import AnyModel
     from autosched.task import Task
     from autosched.tuning.networks import NetworkTuning, SessionTuning
     from autosched.tuning.objectives import Objective
     from autosched.tuning.options import Effort, TuneOptions
     from codegen.denormals import Denormals
     from costmodel.extra_feature import ExtraFeature
-    from costmodel.model import CostModel
     from sketch.target.gpu_targets import DeviceName
 
 _Parameters = ParamSpec("_Parameters")
@@ -188,7 +188,7 @@ def compile(
             made on such a machine, else the one that the draft model predicts to be fastest:
             ``Module.untuned`` and a warning say which.  It may be of another algorithm, which
             ``Module.summary`` names: where the model is sure and ``check`` finds its errors within
-            the budget; on a GPU, of one that rounds no more.  A log that does not exist is empty.
+            the budget; on a GPU, of one that rounds no more.  A missing log is a warning.
         threads: worker threads, instead of the target's.
         effort: for tasks without a record.  ``"draft"``: see ``log``.  ``"none"``: the draft model
             sees few schedules, all as the network is written: compiles in a fraction of the time,
@@ -319,7 +319,7 @@ def tune(
     skip_tuned: bool = False,
     examples: Sequence[PathText] = (),
     objective: Objective | None = None,
-    cost_model: CostModel | None = None,
+    cost_model: AnyModel | None = None,
     callbacks: Sequence[Callback] = (),
     runner: Runner | str | None = None,
     measure: MeasureOptions | None = None,
@@ -355,8 +355,8 @@ def tune(
             the nearest tasks there, in the run itself, and among those that a release knows.
         objective: what to minimise, a function of ``autosched.tuning.objectives.Latencies``;
             None: the sum of the networks' latencies.
-        cost_model: ranks candidates before they are measured, and learns from them, such as
-            ``SklearnModel(regressor)``; None: gradient-boosted trees.
+        cost_model: ranks candidates and learns from their times: ``SklearnModel(regressor)``, or
+            ``"gbdt"``, ``"forest"``, ``"ridge"``, ...; None: gradient-boosted trees.
         callbacks: called after every batch, see ``autosched.report.callbacks``.
         runner: measures instead of this machine: ``"ray"`` or ``"ray://HOST:PORT"``, the machines
             of a cluster (``target`` is then one of theirs), or see ``autosched.measure.protocol``.

@@ -18,6 +18,7 @@ from autosched.records.corpus import Corpus
 from autosched.records.record import Record
 from autosched.report.callbacks import Callback
 from autosched.search.learner import training_data
+from autosched.search.models import AnyModel
 from autosched.search.recall import TaskHistory, recall
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
@@ -92,7 +93,7 @@ def replay_study(
     options: TuneOptions | None = None,
     *,
     cache_state: CacheState | None = None,
-    cost_model: CostModel | None = None,
+    cost_model: AnyModel | None = None,
     objective: Objective = weighted_sum,
     callbacks: Sequence[Callback] = (),
     extra_features: Sequence[ExtraFeature] | None = None,

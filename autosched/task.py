@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from autosched.report.events import Progress
     from autosched.report.reasons import Reasons
     from autosched.runtime.module import Module
+    from autosched.search.models import AnyModel
     from autosched.search.space import Space
     from autosched.tasks.candidate import Candidate
     from autosched.tuning.options import TuneOptions
@@ -26,14 +27,13 @@ if TYPE_CHECKING:
     from codegen.denormals import Denormals
     from codegen.kernel import CompiledKernel
     from costmodel.extra_feature import ExtraFeature
-    from costmodel.model import CostModel
     from sketch.schedule.sketch import Sketch
 
 PathText = str | PathLike[str]
 
 
 class Task(TaskSpec):
-    """A computation to tune for a target: ``Task(dag, target)``.
+    """A computation to tune for a target: ``Task(dag, target)``, or of this machine ``Task(C)``.
 
     The data are those of ``tasks.spec.TaskSpec``; this class adds what can be done with them.
     """
@@ -91,7 +91,7 @@ class Task(TaskSpec):
         budget: str | float | None = None,
         options: TuneOptions | None = None,
         progress: Progress | None = None,
-        cost_model: CostModel | None = None,
+        cost_model: AnyModel | None = None,
         callbacks: Sequence[Callback] = (),
         runner: Runner | str | None = None,
         measure: MeasureOptions | None = None,
@@ -115,7 +115,8 @@ class Task(TaskSpec):
             options: all the rest of the search; trials, budget, seed, extra_features and accuracy
                 override its fields.
             progress: shows progress; None: a table on the terminal or in the notebook.
-            cost_model: ranks candidates and learns from them; None: gradient-boosted trees.
+            cost_model: ranks candidates and learns from them, or a name, see ``autosched.tune``;
+                None: gradient-boosted trees.
             callbacks: called after every batch, see ``autosched.report.callbacks``.
             runner: measures instead of this machine: ``"ray"`` or ``"ray://HOST:PORT"``, the
                 machines of a cluster, or see ``autosched.measure.protocol``.
@@ -213,6 +214,6 @@ class Task(TaskSpec):
 
     def _repr_html_(self) -> str:
         """The task in a line, and the program."""
-        from autosched.system.html import html_text
+        from sketch.html import html_text
 
         return html_text(f"{self.describe()} for {self.target.arch}", str(self.dag))

@@ -184,7 +184,7 @@ def figures(results: Path) -> Iterator[str]:
         last = search["rows"][-1]
         if last.get("median_trials") is not None:
             yield (
-                f"- The evolutionary search needs {last['median_trials']:g} trials (median) to be "
+                f"- The evolutionary search needs {_counted(last['median_trials'])} (median) to be "
                 "as good as 128 random ones."
             )
     rate = read(results, "tuning_rate")
@@ -304,6 +304,10 @@ def _ms(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def _counted(trials: float) -> str:
+    return f"{trials:g} {'trial' if trials == 1 else 'trials'}"
 
 
 def main() -> None:

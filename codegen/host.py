@@ -12,7 +12,7 @@ from codegen.arm_features import arm_features
 from codegen.calibration import calibrated
 from codegen.cpu_share import usable_cpus
 from codegen.llvm.permission import usable_features
-from sketch.errors import TargetError
+from sketch.errors import TargetError, suggestion
 from sketch.target.rates import nominal_rates
 from sketch.target.target import Target
 
@@ -167,5 +167,5 @@ def cpu_target(name: str = "cpu", threads: int | None = None) -> Target:
     for choice in INSTRUCTION_SETS:
         if choice.name == name:
             return _target(choice, usable_cpus() if threads is None else threads)
-    known = ", ".join(choice.name for choice in INSTRUCTION_SETS)
-    raise TargetError(f"unknown CPU target {name!r}", hint=f"use cpu, {known}")
+    known = ("cpu", *(choice.name for choice in INSTRUCTION_SETS), "cuda")
+    raise TargetError(f"unknown target {name!r}", hint=suggestion(name, known))

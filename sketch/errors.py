@@ -3,6 +3,8 @@
 A message has three parts: what went wrong (with the values), where, and what to do about it.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Final, Self
 
 # Characters of a value that a message quotes.
@@ -13,6 +15,21 @@ def quoted(value: object) -> str:
     """A value for a message, cut short: what comes from outside may be large."""
     text = repr(value)
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that somebody may have meant; None: none is near.  The case is no matter."""
+    names = {text.upper(): text for text in known}
+    close = get_close_matches(name.upper(), names, n=1, cutoff=0.5)
+    return names[close[0]] if close else None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The nearest of the names as a question, where one is near, and all of them."""
+    names = list(known)
+    close = nearest(name, names)
+    guess = "" if close is None else f"did you mean {close}? "
+    return f"{guess}known: {', '.join(names)}" if names else "there are none"
 
 
 class AutoschedError(Exception):

@@ -34,9 +34,9 @@ from autosched.cli import (
     watch,
     workloads,
 )
-from autosched.cli.command import Command, Parser, add_command, check_outputs
+from autosched.cli.command import Command, Parser, UsageError, add_command, check_outputs
 from autosched.cli.ending import drop_output, ending_on_signals, say_ending
-from autosched.cli.exit_codes import CUT, FAILED, OK
+from autosched.cli.exit_codes import CUT, FAILED, OK, WRONG_USAGE
 from autosched.system.release import __version__
 from autosched.system.user_warnings import AutoschedWarning
 from sketch.errors import AutoschedError
@@ -72,7 +72,7 @@ a first session:
 `autosched COMMAND --help` explains a command, with examples.
 
 exit codes:
-  0 done    1 an error, told in one line on stderr    2 wrong usage
+  0 done    1 an error, told in one line on stderr    2 wrong usage, as unknown names
   130 interrupted (Ctrl-C)    143 ended by SIGTERM    129 ended by SIGHUP
   141 stdout was closed early, as by `| head`; files are written all the same
 """
@@ -108,7 +108,7 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
             return
         text = " ".join(str(message).split())
         if not quiet and text not in seen:
-            with suppress(BrokenPipeError):  # ``2>&1 | head``
+            with suppress(OSError):  # ``2>&1 | head``, a full disk
                 print(f"autosched: warning: {text}", file=sys.stderr)
         seen.add(text)
 
@@ -119,7 +119,7 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code (wrong usage exits with 2 by itself)."""
+    """Run one command; returns the exit code (what does not parse exits with 2 by itself)."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # names of layers may not fit a pipe's encoding
     with ending_on_signals() as ending:
@@ -149,7 +149,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return CUT if getattr(args, "cut", False) else OK
     except AutoschedError as error:
         print(f"autosched: {' '.join(str(error).split())}", file=sys.stderr)
-        return FAILED
+        return WRONG_USAGE if isinstance(error, UsageError) else FAILED
     except BrokenPipeError:  # the reader has gone (``| head``)
         drop_output()
         return CUT

@@ -8,11 +8,11 @@ from zipfile import BadZipFile
 
 from numpy.typing import NDArray
 
-from autosched.cli.command import UsageError
+from autosched.cli.command import FileError
 
 
 def read_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """The arrays of an ``.npz`` file; raises UsageError where it is none."""
+    """The arrays of an ``.npz`` file; raises FileError where it is none."""
     import numpy as np
 
     try:
@@ -22,6 +22,6 @@ def read_arrays(path: str) -> dict[str, NDArray[Any]]:
         with found:
             return {name: found[name] for name in found.files}
     except (OSError, ValueError, EOFError, BadZipFile, RuntimeError, zlib.error) as error:
-        raise UsageError(
+        raise FileError(
             f"cannot read arrays: {error}", path, "write the file with numpy.savez"
         ) from error

@@ -8,9 +8,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autosched.cli.command import Command, Parser, UsageError, positive_int, say, thread_count
+from autosched.cli.command import (
+    Command,
+    Parser,
+    UsageError,
+    naming,
+    positive_int,
+    say,
+    thread_count,
+)
 from autosched.cli.model import check_threads
+from autosched.graph.errors import GraphError
 from autosched.system.user_warnings import notify
+from sketch.errors import TargetError
 
 if TYPE_CHECKING:
     from autosched.collect.run import CollectProgress
@@ -74,10 +84,14 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.api import resolve_target
     from autosched.collect.run import MEASURE
     from autosched.measure.runner import LocalRunner
+    from autosched.zoo.build import check_name
 
     if args.corpus.suffix != CORPUS_SUFFIX:
         raise UsageError("a corpus is a file NAME.npz", str(args.corpus))
-    target = resolve_target(args.target, args.threads)
+    with naming(TargetError, GraphError):
+        target = resolve_target(args.target, args.threads)
+        for name in args.network or ():
+            check_name(name)
     check_threads(target)
     # The runner's clean process must start before anything loads an OpenMP runtime.
     with LocalRunner(target, MEASURE) as runner:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from autosched.cli.exit_codes import WRONG_USAGE
 from autosched.system.json_values import finite_values
-from sketch.errors import AutoschedError
+from sketch.errors import AutoschedError, nearest
 from sketch.replaced_file import whole_output
+from sketch.target.target import MOST_THREADS
 
-MOST_THREADS: Final = 1024
 STDOUT: Final = "-"
 """Instead of a file: stdout."""
 # Arguments that name a file to write once all work is done.
@@ -25,6 +28,8 @@ _READ: Final = (
     "model", "more", "which", "workload", "policy", "cost_model", "examples", "corpora",
     "constants", "precision_data",
 )  # fmt: skip
+# What begins like a negative number; no option does.
+_NEGATIVE: Final = re.compile(r"-[\d.]")
 # Arguments that name a file, or may.
 _FILES: Final = ("FILE", "LOG", "MODEL", "PATH")
 
@@ -32,13 +37,54 @@ _FILES: Final = ("FILE", "LOG", "MODEL", "PATH")
 class Parser(argparse.ArgumentParser):
     """A parser that tells wrong usage in one line, as all other errors are told."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # ``-3s`` is a value, too, of whose option we say what is wrong with it.
+        self._negative_number_matcher = _NEGATIVE
+
     def error(self, message: str) -> NoReturn:
         """Exit with 2."""
-        self.exit(2, f"{self.prog}: {message} | see `{self.prog} --help`\n")
+        self.exit(WRONG_USAGE, f"{self.prog}: {message} | see `{self.prog} --help`\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Unknown ones are an error of the command that they are given to, which knows its own."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = (text.partition("=")[0] for text in unknown if text.startswith("--"))
+            close = nearest(next(options, ""), self._option_string_actions)
+            guess = "" if close is None else f" | did you mean {close}?"
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{guess}")
+        return found, []
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        close = nearest(str(value), known)
+        guess = "" if close is None else f" | did you mean {close}?"
+        what = f"{value!r} is none of {', '.join(known)}{guess}"
+        raise argparse.ArgumentError(action, what)
 
 
 class UsageError(AutoschedError):
-    """Arguments that parse but make no sense together."""
+    """Arguments that parse but name nothing, or make no sense together: the exit code is 2."""
+
+
+class FileError(AutoschedError):
+    """A file that an argument names cannot be read or written."""
+
+
+@contextmanager
+def naming(*failures: type[AutoschedError]) -> Iterator[None]:
+    """These errors are those of arguments that name nothing, or have no sensible value.
+
+    Raises:
+        UsageError: instead of them.
+    """
+    try:
+        yield
+    except failures as error:
+        raise UsageError(error.what, error.where, error.hint) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +189,8 @@ def check_outputs(args: argparse.Namespace) -> None:
     """Check --json and --csv, which are written once all work is done.
 
     Raises:
-        UsageError: one cannot be written, is read by the command, or is named by the other, too.
+        FileError: one cannot be written.
+        UsageError: one is read by the command, or is named by the other, too.
     """
     outputs = [getattr(args, name, None) for name in _OUTPUTS]
     for n, output in enumerate(outputs):
@@ -193,8 +240,8 @@ def check_output(path: str | Path | None) -> None:
     """Make the folder of a file that is to be written later; None is no file.
 
     Raises:
-        UsageError: the file cannot be written, or is a log: better said before the work than after
-            it.
+        FileError: the file cannot be written: better said before the work than after it.
+        UsageError: it is a log.
     """
     if path is None:
         return
@@ -210,16 +257,17 @@ def check_output(path: str | Path | None) -> None:
             pass
         if not existed:
             file.unlink()
-        recorded = file.is_file() and _is_log(file)
+        recorded = file.is_file() and is_log(file)
     except OSError as error:
-        raise UsageError(
+        raise FileError(
             f"the file cannot be written: {error.strerror}", str(path), "choose another"
         ) from error
     if recorded:  # ``-o *.jsonl`` names the first of them
         raise UsageError("the file is a log, which would be lost", str(path), "choose another")
 
 
-def _is_log(file: Path) -> bool:
+def is_log(file: Path) -> bool:
+    """Whether a file begins with a record."""
     from autosched.records.line import LONGEST_BYTES, looks_recorded
 
     with file.open("rb") as stream:
@@ -241,4 +289,4 @@ def write_json(path: str | None, value: Any) -> None:
         with whole_output(Path(path)) as file:
             file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write JSON: {error.strerror}", path) from error
+        raise FileError(f"cannot write JSON: {error.strerror}", path) from error

@@ -28,6 +28,7 @@ from autosched.cli.model import (
     target_of,
     with_denormals,
 )
+from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +53,8 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="PATH",
         help="write the native library PATH.o, PATH.h and, where a linker is found, PATH.so; "
-        "a PATH that ends in .asd is the same as --save",
+        "in a folder, or for a PATH that ends with /, they are named after the model; a PATH that "
+        "ends in .asd is the same as --save",
     )  # fmt: skip
     parser.add_argument("--name", help="prefix of the C functions (default: from PATH)")
     parser.add_argument(
@@ -84,8 +86,7 @@ def _run(args: argparse.Namespace) -> None:
             "give --save",
         )  # fmt: skip
     if args.log is None:  # with a log it has been said already
-        for untuned in filter(None, (untuned_warning(program) for program, *_ in modules)):
-            say(args, untuned)
+        notify(filter(None, (untuned_warning(program) for program, *_ in modules)))
     if saved is not None:
         write_archive(saved, modules)
         say(args, f"{saved}: {size_text(saved.stat().st_size)}")
@@ -97,7 +98,9 @@ def _run(args: argparse.Namespace) -> None:
 
 def _outputs(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """Where to write the library, and the file for autosched."""
-    library = None if args.output is None else Path(args.output)
+    from autosched.runtime.library_path import library_path
+
+    library = None if args.output is None else library_path(args.output, _stem(args))
     saved = None if args.save is None else Path(args.save)
     if library is not None and library.suffix == COMPILED_SUFFIX:
         if saved is not None:

@@ -17,9 +17,10 @@ from autosched.cli.command import (
     say,
     write_json,
 )
-from autosched.cli.model import add_model, check_log, open_subject, target_of
+from autosched.cli.model import add_model, check_log, check_model, open_subject, target_of
 from autosched.cli.train import TRAIN, judge_corpus
 from autosched.cli.waiting import Waiting
+from autosched.records.errors import RecordError
 from autosched.search.models import MODELS, make_model
 from autosched.system.user_warnings import notify
 
@@ -61,7 +62,9 @@ def _on_log(args: argparse.Namespace) -> tuple[list[tuple[str, Evaluation]], dic
     from autosched.records.store import log_name
 
     if args.log is None:
-        raise UsageError("there is no log", args.model or args.workload, "give --log FILE")
+        if args.model is not None:
+            check_model(args.model)
+        raise UsageError("no log is named", args.model or args.workload, "give --log FILE")
     check_log(args.log)
     subject = open_subject(args)
     with Waiting(f"judging cost models on {subject.label}", args.quiet):
@@ -81,7 +84,7 @@ def _evaluations(args: argparse.Namespace, subject: Subject) -> list[tuple[str, 
     tasks = subject.tasks(target_of(args))
     dataset, kin = recorded_dataset(tasks, log.records), kin_of(tasks)
     if not len(dataset):
-        raise UsageError(
+        raise RecordError(
             f"no record of {subject.label} for this target",
             store.name,
             "tune first, or see --threads",

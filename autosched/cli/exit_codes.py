@@ -6,6 +6,7 @@ from typing import Final
 
 OK: Final = 0
 FAILED: Final = 1
+WRONG_USAGE: Final = 2
 # Shells give a command that a signal ended this much more than the number of the signal.
 SIGNALLED: Final = 128
 # Nobody read stdout to its end: what SIGPIPE, which Python ignores, would have given.

@@ -34,10 +34,11 @@ def _run(args: argparse.Namespace) -> None:
 COMMAND = Command(
     "explain",
     "show where a network loses time against what the machine can do",
-    "Times every operator inside ordinary runs and compares it with its limit: FLOPs over the\n"
-    "measured arithmetic peak, or inputs, constants and outputs over the measured bandwidth,\n"
-    "whichever takes longer.  The operators that lose most come first, with where their\n"
-    "schedules come from.  Of a workload also the schedule itself, as loops.",
+    "Times every operator inside ordinary runs and compares it with its limit: FLOPs of the\n"
+    "algorithm that runs over the measured arithmetic peak, or inputs, constants and outputs over\n"
+    "the measured bandwidth of the caches that hold them, whichever takes longer.  The operators\n"
+    "that lose most come first, with where their schedules come from.  Of a workload also the\n"
+    "schedule itself, as loops.",
     _EXAMPLES,
     _arguments,
     _run,

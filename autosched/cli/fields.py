@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from autosched.cli.command import UsageError
 from autosched.measure.options import MeasureOptions
 from autosched.tuning.options import TuneOptions
+from sketch.errors import suggestion
 
 _Options = TypeVar("_Options")
 
@@ -50,7 +51,7 @@ def with_fields(
         name, equals, text = setting.partition("=")
         if not equals or name not in known:
             problem = f"there is no option {name!r}" if equals else f"{setting!r} has no value"
-            raise UsageError(problem, "--set", f"write NAME=VALUE, NAME one of {', '.join(known)}")
+            raise UsageError(problem, "--set", f"write NAME=VALUE; {suggestion(name, known)}")
         path = name.split(".") if name.startswith("measure.") else ["tune", *name.split(".")]
         changed = _with(changed, path, _value(name, text, known[name]))
     return changed.tune, changed.measure

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from autosched.cli.command import Command, Parser, UsageError, add_json, say, write_json
+from autosched.cli.command import Command, Parser, add_json, say, write_json
 from autosched.cli.waiting import Waiting
 from autosched.fleet.chosen import check_runner, fleet_of
+from autosched.fleet.errors import FleetError
 from autosched.system.errors import OptionError
 
 _EXAMPLES = """\
@@ -37,7 +38,7 @@ def _run(args: argparse.Namespace) -> None:
         assert fleet is not None, "a name was given"
         states = fleet.states()
     if not states:
-        raise UsageError("the cluster has no machine with a CPU", args.runner, "add one")
+        raise FleetError("the cluster has no machine with a CPU", args.runner, "add one")
     from autosched.fleet.listing import listing
 
     write_json(args.json, [state.to_json() for state in states])

@@ -5,27 +5,33 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from os.path import isdir
+from os.path import isdir, isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from autosched.cli.command import (
-    MOST_THREADS,
+    FileError,
     Parser,
     UsageError,
     add_json,
+    is_log,
     named_shape,
+    naming,
     positive_int,
     thread_count,
 )
 from autosched.cli.precision import add_precision, in_precision_of
 from autosched.cli.subject import NetworkSubject, Subject, WorkloadSubject
 from autosched.cli.waiting import Waiting
+from autosched.graph.errors import GraphError
 from autosched.records.accuracy import ACCURACIES
+from autosched.system.errors import WorkloadError
 from autosched.system.user_warnings import notify
 from autosched.tuning.options import EFFORTS
 from codegen.denormals import DENORMALS, Denormals
+from sketch.errors import TargetError
 from sketch.target.gpu_targets import DEVICES
+from sketch.target.target import MOST_THREADS
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from sketch.target.target import Target
 
 COMPILED_SUFFIX = ".asd"
+_MODELS: Final = "give an .onnx file or a network's name"
 
 
 def add_model(parser: Parser, compiled: bool = True, kinds: str = "") -> None:
@@ -132,17 +139,39 @@ def open_network(
     model: str, shapes: Sequence[tuple[str, tuple[int, ...]]] | None = None
 ) -> Network:
     """The network that MODEL and --shape name."""
+    check_model(model)
     from autosched.network_source import from_onnx, names_file
 
     if names_file(model):
         return from_onnx(model, dict(shapes) if shapes else None)
-    from autosched.zoo import build
+    from autosched.zoo.build import build, check_name
 
     if shapes:
         raise UsageError("--shape is for .onnx files", model, "leave it out")
-    if isdir(model) or Path(model).name != model:
-        raise UsageError("there is no such file", model, "give an .onnx file or a network's name")
+    if Path(model).name != model:
+        raise FileError("there is no such file", model, _MODELS)
+    with naming(GraphError):
+        check_name(model)
     return build(model)
+
+
+def check_model(model: str) -> None:
+    """Raise UsageError for what users take for a model, though it is none that can be read.
+
+    Raises:
+        UsageError: it is a folder, a log, or a compiled module.
+    """
+    if isdir(model):
+        raise UsageError("a folder is no model", model, _MODELS)
+    if model.endswith(COMPILED_SUFFIX):
+        raise UsageError(
+            "a compiled module cannot be tuned: its schedules are fixed", model,
+            "give what it was compiled from: an .onnx file or a network's name",
+        )  # fmt: skip
+    if isfile(model) and is_log(Path(model)):
+        raise UsageError(
+            "a log is no model", model, f"give the model that it is of, and --log {model}"
+        )
 
 
 def open_workload(args: argparse.Namespace) -> WorkloadSubject:
@@ -152,8 +181,10 @@ def open_workload(args: argparse.Namespace) -> WorkloadSubject:
 
     if args.shapes:
         raise UsageError("--shape is for .onnx files", args.workload, "use --args")
-    workload = find(args.workload)
-    return WorkloadSubject(workload, bind_text(workload, args.args, args.configuration))
+    with naming(WorkloadError):
+        workload = find(args.workload)
+        arguments = bind_text(workload, args.args, args.configuration)
+    return WorkloadSubject(workload, arguments)
 
 
 def open_subject(args: argparse.Namespace) -> Subject:
@@ -170,7 +201,8 @@ def target_of(args: argparse.Namespace) -> Target:
     """The machine that --target, --device and --threads name."""
     from autosched.api import resolve_target
 
-    return resolve_target(args.target, args.threads, args.device)
+    with naming(TargetError):
+        return resolve_target(args.target, args.threads, args.device)
 
 
 def check_threads(target: Target) -> None:
@@ -246,7 +278,7 @@ def check_log(log: str | None, new: bool = False) -> None:
     ``new``: it need not exist, records will be added to it.
 
     Raises:
-        UsageError: it does not exist.
+        FileError: it does not exist.
         RecordError: it is something else than a log.
     """
     from autosched.records.store import open_store
@@ -255,7 +287,7 @@ def check_log(log: str | None, new: bool = False) -> None:
         return
     store = open_store(log)
     if not new and not store.exists():
-        raise UsageError("the log does not exist", store.name, "leave --log out, or tune first")
+        raise FileError("the log does not exist", store.name, "leave --log out, or tune first")
     store.check()
 
 

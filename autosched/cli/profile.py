@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from autosched.cli.command import STDOUT, Command, Parser, UsageError, say, write_json
+from autosched.cli.command import STDOUT, Command, FileError, Parser, say, write_json
 from autosched.cli.model import add_timing, open_module
 from autosched.cli.waiting import Waiting
 
@@ -18,7 +18,7 @@ _EXAMPLES = """\
 
 
 def _arguments(parser: Parser) -> None:
-    add_timing(parser, repeats=50, more="; the half that is nearest the median counts")
+    add_timing(parser, repeats=50, more="; the table has medians")
     parser.add_argument(
         "--counters", action="store_true",
         help="also count cycles, instructions, cache misses and stalls, where the system lets us",
@@ -36,7 +36,7 @@ def _run(args: argparse.Namespace) -> None:
         try:
             profile.to_csv(args.csv)
         except OSError as error:
-            raise UsageError(f"cannot write CSV: {error.strerror}", args.csv) from error
+            raise FileError(f"cannot write CSV: {error.strerror}", args.csv) from error
     write_json(args.json, profile.to_json())
     say(args, profile)
 
@@ -45,7 +45,8 @@ COMMAND = Command(
     "profile",
     "show the time of every operator of a network",
     "Times every operator inside ordinary runs on random inputs: microseconds, share, GFLOPS,\n"
-    "share of the machine's peak, tuned or not.  The rows sum to the end-to-end time.\n"
+    "share of the machine's peak, tuned or not.  Times are medians: what interrupts a run does\n"
+    "not count.  The rows sum to the time of an undisturbed run.\n"
     "Counters are those of the processor, in user mode, over all threads, from further runs; a\n"
     "thread that waits for another spins and counts, too.",
     _EXAMPLES,

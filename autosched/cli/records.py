@@ -22,11 +22,13 @@ from autosched.cli.command import (
     write_json,
 )
 from autosched.cli.model import open_network
+from autosched.system.numbers import significant
 from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from autosched.records.reading import RecordSet
     from autosched.records.record import Record
+    from autosched.records.store import RecordStore
     from sketch.target.target import Target
 
 # Of a title in a table.
@@ -67,13 +69,16 @@ def _stats(args: argparse.Namespace) -> None:
 
     found = stats(_read(args.logs).records)
     write_json(args.json, [item.to_json() for item in found])
+    if not found:
+        say(args, _nothing(args.logs))
+        return
     rows = [
         (
             _label(item.title, item.task),
             _machine(item.target),
             str(item.trials),
             "-" if item.best_trial is None else str(item.best_trial),
-            "-" if item.best_s is None else f"{item.best_s * 1e6:.1f}",
+            "-" if item.best_s is None else significant(item.best_s * 1e6, 1),
             _speed(item.gflops),
             item.variant,
             ", ".join(f"{cause} x{count}" for cause, count in item.failures.items()),
@@ -97,8 +102,17 @@ def _best(args: argparse.Namespace) -> None:
         else:
             none = f"no success in {len(group)} trials"
             rows.append((_title(group, task), place, "-", "-", "-", none))
+    if not rows:
+        say(args, _nothing(args.logs))
+        return
     header = ("task", "target, caches", "best us", "GFLOP/s", "trial", "schedule")
     say(args, render_table(header, rows, left=(0, 1, 5)))
+
+
+def _nothing(logs: Sequence[str]) -> str:
+    from autosched.records.store import log_name
+
+    return f"{', '.join(map(log_name, logs))}: no records"
 
 
 def _fastest(seconds: float, record: Record, group: Sequence[Record]) -> tuple[str, str, str, str]:
@@ -107,7 +121,7 @@ def _fastest(seconds: float, record: Record, group: Sequence[Record]) -> tuple[s
 
     speed = None if record.title is None else record.title.flops / seconds / 1e9
     number = str(trial_number(record, group))
-    return f"{seconds * 1e6:.1f}", _speed(speed), number, structure(record)
+    return significant(seconds * 1e6, 1), _speed(speed), number, structure(record)
 
 
 def _title(group: Sequence[Record], task: str) -> str:
@@ -127,7 +141,7 @@ def _machine(target: Target) -> str:
 
 
 def _speed(gflops: float | None) -> str:
-    return "-" if gflops is None else f"{gflops:.1f}"
+    return "-" if gflops is None else significant(gflops, 1)
 
 
 def _merge_arguments(parser: Parser) -> None:
@@ -151,12 +165,17 @@ def _prune_arguments(parser: Parser) -> None:
         "--model", metavar="MODEL",
         help="a network of the zoo or an .onnx file: only keep what replays in its operators",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", metavar="FILE", help="default: LOG itself")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE",
+        help="default: LOG itself; what it was is kept beside it as LOG.bak, unless it is a "
+        "database",
+    )  # fmt: skip
 
 
 def _prune(args: argparse.Namespace) -> None:
+    from autosched.records.backup import backed_up
+    from autosched.records.log import RecordLog
     from autosched.records.merge import check_lossless, prune
-    from autosched.records.reading import RecordSet
     from autosched.records.store import open_store
     from autosched.records.unique import unique
 
@@ -168,8 +187,12 @@ def _prune(args: argparse.Namespace) -> None:
         records = _replayable(records, args.model)
     records = prune(records, args.keep)
     own = found.records if output == args.log else None
-    open_store(output).replace(records, own)
-    _report_written(args, RecordSet(records), output)
+    store, kept = open_store(output), ""
+    if args.output is None and isinstance(store, RecordLog):
+        kept = f"; what it was is in {backed_up(store.path)}"
+    store.replace(records, own)
+    size = _size(store)
+    say(args, f"{store.name}: {len(found.records)} -> {len(records)} records{size}{kept}")
 
 
 def _replayable(records: Sequence[Record], model: str) -> tuple[Record, ...]:
@@ -196,7 +219,10 @@ def _distill(args: argparse.Namespace) -> None:
     names = [_file_name(log) for log in args.logs]
     if len(set(names)) < len(names):
         raise UsageError("two logs have one name", ", ".join(names), "distill them one by one")
-    outputs = [Path(args.output) / name for name in names]
+    folder = Path(args.output)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError("-o names a file, not a folder", args.output, "name a folder")
+    outputs = [folder / name for name in names]
     for output in outputs:
         check_apart(output, args.logs)
     for log, output in zip(args.logs, outputs, strict=True):
@@ -216,13 +242,18 @@ def _file_name(log: str) -> str:
 
 def _report_written(args: argparse.Namespace, written: RecordSet, output: str) -> None:
     from autosched.records.store import open_store
-    from autosched.runtime.table import size_text
 
     notify(written.warnings)
     store = open_store(output)
+    say(args, f"{store.name}: {len(written.records)} records{_size(store)}")
+
+
+def _size(store: RecordStore) -> str:
+    """What a store takes, to be appended to a line about it; "" where it is not here."""
+    from autosched.runtime.table import size_text
+
     size = store.size_bytes()
-    taken = "" if size is None else f", {size_text(size)}"
-    say(args, f"{store.name}: {len(written.records)} records{taken}")
+    return "" if size is None else f", {size_text(size)}"
 
 
 def _csv_arguments(parser: Parser) -> None:
@@ -288,7 +319,8 @@ _ACTIONS = (
             _EXAMPLES, _merge_arguments, _merge),
     Command("prune", "keep only the best candidates of each task",
             "Replaces a log by its fastest candidates: --top 1 makes logs of some kilobytes that\n"
-            "compile to the same networks.", _EXAMPLES, _prune_arguments, _prune),
+            "compile to the same networks.  Without -o the whole log is kept as LOG.bak.",
+            _EXAMPLES, _prune_arguments, _prune),
     Command("distill", "keep only the best candidate of each task, log by log",
             "Writes small logs that compile to the same networks.  Tuning with --skip-tuned\n"
             "goes on from them: only tasks that are new get trials.",

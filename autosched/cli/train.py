@@ -39,6 +39,7 @@ def _run(args: argparse.Namespace) -> None:
     from autosched.search.corpus_splits import like_networks
     from autosched.study import load_corpus
     from costmodel.checked import checked_update
+    from costmodel.errors import CostModelError
     from costmodel.gbdt import GradientBoostedModel
 
     check_apart(args.output, args.corpora)
@@ -58,7 +59,7 @@ def _run(args: argparse.Namespace) -> None:
         model = GradientBoostedModel(_options(args.seed))
         checked_update(model, dataset)
     if not model.ready:
-        raise UsageError(
+        raise CostModelError(
             f"{len(dataset)} programs are too few", ", ".join(args.corpora), "collect more"
         )
     model.save(args.output)

@@ -14,6 +14,7 @@ from autosched.cli.command import (
     Parser,
     add_json,
     check_apart,
+    naming,
     positive_int,
     say,
     write_json,
@@ -32,15 +33,15 @@ from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.fleet.chosen import fleet_of
 from autosched.measure.options import MeasureOptions
 from autosched.records.accuracy import ACCURACIES
-from autosched.search.models import MODELS, ModelName, make_model, trained_model
+from autosched.search.models import MODELS, AnyModel, ModelName, trained_model
 from autosched.system.errors import OptionError
 from autosched.tuning.options import PRESETS, TuneOptions, parse_budget
+from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
     from autosched.fleet.cluster import RayCluster
     from autosched.records.store import RecordStore
     from autosched.tuning.job import TuneJob
-    from costmodel.model import CostModel
     from sketch.target.target import Target
 
 # Runs of each network in the comparison at the end: on an emulated device, and on others.
@@ -132,10 +133,11 @@ def tune_options(args: argparse.Namespace) -> tuple[TuneOptions, MeasureOptions]
     """How to search and how to measure, as the arguments say."""
     chosen = PRESETS[args.preset]
     chosen = chosen.overridden(args.trials, args.budget, args.seed, accuracy=args.accuracy)
-    if args.policy is not None:
-        policy = named_policy(args.policy)
-        chosen = replace(chosen, search=replace(chosen.search, policy=policy))
-    return with_fields(chosen, args.settings)
+    with naming(OptionError, CostModelError):
+        if args.policy is not None:
+            policy = named_policy(args.policy)
+            chosen = replace(chosen, search=replace(chosen.search, policy=policy))
+        return with_fields(chosen, args.settings)
 
 
 def _cost_model(text: str) -> ModelName | Path:
@@ -148,13 +150,11 @@ def _cost_model(text: str) -> ModelName | Path:
     raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(MODELS)}, FILE.json")
 
 
-def _model(chosen: ModelName | Path | None, options: TuneOptions) -> CostModel | None:
-    """The model that --cost-model names; None: the usual one."""
-    if chosen is None:
-        return None
+def _model(chosen: ModelName | Path | None, options: TuneOptions) -> AnyModel | None:
+    """The model that --cost-model names, read where it is a file; None: the usual one."""
     if isinstance(chosen, Path):
         return trained_model(chosen, options.seed, options.search.gbdt)
-    return make_model(chosen, options.seed, options.search.gbdt)
+    return chosen
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -191,6 +191,9 @@ def _run(args: argparse.Namespace) -> None:
         comparison = tuning.compare(repeats, wait.tell)
     write_json(args.json, tuning.to_json() | comparison.to_json())
     say(args, comparison)
+    unlike = comparison.unlike_total(tuning.result.total_s)
+    if unlike:
+        say(args, unlike)
     say(args, f"next: {_next(args, log.name)}")
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final, Self, TextIO
 
 from autosched.report.events import Progress, ProgressSnapshot
+from autosched.system.streams import is_terminal
 from codegen.closeable import Closeable
 
 PATIENCE_S: Final = 2.0
@@ -43,7 +44,7 @@ class Waiting(Closeable):
     def tell(self, step: str) -> None:
         """What is going on from now on: a line of its own, unless a terminal counts seconds."""
         self._step = f", {step}"
-        if self._teller is not None and not self._out.isatty():
+        if self._teller is not None and not is_terminal(self._out):
             self._print(f"{self._what}{self._step}\n")
 
     def close(self) -> None:
@@ -58,7 +59,7 @@ class Waiting(Closeable):
         return self
 
     def _tell(self) -> None:
-        began, terminal = time.monotonic(), self._out.isatty()
+        began, terminal = time.monotonic(), is_terminal(self._out)
         start, end = ("\r", "") if terminal else ("", "\n")
         wait_s, text = self._patience_s, ""
         while not self._ended.wait(wait_s):
@@ -71,7 +72,7 @@ class Waiting(Closeable):
             self._print(f"\r{' ' * len(text)}\r")
 
     def _print(self, text: str) -> None:
-        with suppress(BrokenPipeError):  # ``2>&1 | head``: the work goes on
+        with suppress(OSError):  # ``2>&1 | head``, a full disk: the work goes on
             print(text, end="", file=self._out, flush=True)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from autosched.cli.command import Command, Parser, add_json, say, write_json
+from autosched.cli.command import Command, Parser, add_json, naming, say, write_json
+from autosched.system.errors import WorkloadError
 
 if TYPE_CHECKING:
     from autosched.workloads.definition import Workload
@@ -30,7 +31,8 @@ def _arguments(parser: Parser) -> None:
 def _run(args: argparse.Namespace) -> None:
     from autosched.workloads.source import listed
 
-    found = listed(args.which)
+    with naming(WorkloadError):
+        found = listed(args.which)
     write_json(args.json, [_row(workload) for workload in found])
     say(args, "\n".join(_text(workload, args.which is not None) for workload in found))
     if args.which is None:

@@ -119,8 +119,9 @@ def contents_from_log(
 ) -> Contents:
     """``network_contents`` with the records of a log, if one is given.
 
-    Warns of lines that cannot be read, of a log without a record of the target, of records that do
-    not replay, and of tasks that are left without a record.
+    Warns of a log that does not exist or has no record of the network, of lines that cannot be
+    read, of a log without a record of the target, of records that do not replay, and of tasks that
+    are left without a record.
 
     Args:
         network: what is compiled.
@@ -133,10 +134,12 @@ def contents_from_log(
     if log is None:
         return network_contents(network, target, (), quick, check, accuracy)
     found: list[Record] = []
+    named, store = f"network {network.name}", open_store(log)
 
     def read(tasks: Collection[str]) -> Sequence[Record]:
-        best = open_store(log).read_best(tasks, target)
-        notify(best.warnings)
+        best = store.read_best(tasks, target)
+        unmatched = best.unmatched(store.name, named) if tasks else ""
+        notify((*best.warnings, *filter(None, [unmatched])))
         found.extend(best.records)
         return best.records
 
@@ -144,7 +147,7 @@ def contents_from_log(
     tasks = {step.info.task for step in contents[0].kernel_steps}
     mine = [record for record in found if record.task in tasks]
     lines = target_warning(mine, target), untuned_warning(contents[0])
-    notify(line for line in lines if line)
+    notify(f"{named}: {line}" for line in lines if line)
     return contents
 
 

@@ -87,6 +87,11 @@ class Scheduled:
         return self.candidate.unit
 
     @property
+    def computed_flops(self) -> float:
+        """Operations of its variant; 0 where the task is computed as it is written."""
+        return self.candidate.sketch.dag.flops if self.of_variant else 0.0
+
+    @property
     def algorithm(self) -> str:
         """For people: its variant, and the errors of that or the prediction that it was chosen by;
         where the task is computed as it is written, "" or which variant was refused.

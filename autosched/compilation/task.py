@@ -39,6 +39,8 @@ from autosched.tasks.spec import TaskSpec
 from codegen.denormals import Denormals
 from codegen.kernel import CompiledKernel
 from sketch.analysis.function_calls import function_calls
+from sketch.errors import quoted
+from sketch.lang.dtypes import is_float, numpy_dtype
 from sketch.lang.tensor import Placeholder, Tensor
 from sketch.lower.packing import preparations
 
@@ -65,7 +67,7 @@ def task_module(
         accuracy: variants that it does not allow are not used.
 
     Raises:
-        TaskError: a constant is missing, unknown, or of another shape or dtype.
+        TaskError: a constant is missing, unknown, no array, or of another shape or dtype.
         WrongResultError: the kernel computes something else than the task says.
     """
     return link(*task_contents(task, constants, log, check, accuracy), denormals)
@@ -127,6 +129,7 @@ def _build_contents(
         unit=scheduled.unit,
         written=written_bytes(task.dag),
         functions=tuple(function_calls(task.dag.stages).items()),
+        computed=scheduled.computed_flops,
     )
     wiring = Wiring(
         name=task.name,
@@ -204,7 +207,7 @@ def contents_from_log(
     contents = task_contents(task, constants, log, accuracy=accuracy, quick=quick)
     untuned = untuned_warning(contents[0])
     if log is not None and untuned:
-        notify([untuned])
+        notify([f"task {task.name}: {untuned}"])
     return contents
 
 
@@ -221,22 +224,40 @@ def random_constants(task: TaskSpec, seed: int = 0) -> dict[str, NDArray[Any]]:
 def _check_constants(task: TaskSpec, constants: Arrays) -> dict[str, NDArray[Any]]:
     wanted = {tensor.name: tensor for tensor in constants_of(task)}
     where = f"task {task.name}"
-    if set(wanted) != set(constants):
+    if not isinstance(constants, Mapping) or set(wanted) != set(constants):
+        given = sorted(map(str, constants)) if isinstance(constants, Mapping) else quoted(constants)
         raise TaskError(
-            f"constants {sorted(constants)} given, {sorted(wanted)} needed",
+            f"constants {given} given, {sorted(wanted)} needed",
             where,
-            "give an array for each placeholder that is marked constant",
+            "give a dict with an array for each placeholder that is marked constant",
         )
+    arrays: dict[str, NDArray[Any]] = {}
     for name, tensor in wanted.items():
-        array = constants[name]
+        array = arrays[name] = _as_array(constants[name], tensor.dtype, f"constant {name!r}", where)
         if array.shape != tensor.given_shape or str(array.dtype) != tensor.dtype:
             raise TaskError(
                 f"constant {name!r} is {array.dtype}{list(array.shape)}, "
                 f"expected {tensor.dtype}{list(tensor.given_shape)}",
                 where,
             )
-    check_no_nan(constants)
-    return dict(constants)
+    check_no_nan(arrays)
+    return arrays
+
+
+def _as_array(given: Any, dtype: str, what: str, where: str) -> NDArray[Any]:
+    """An array of whatever is like one; numbers without a dtype get ``dtype`` where it holds them.
+
+    Raises:
+        TaskError: it is no array of numbers.
+    """
+    try:
+        array = np.asarray(given)
+        if hasattr(given, "dtype") or array.dtype.kind not in "biuf":
+            return array
+        found = array.astype(numpy_dtype(dtype))
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors of a GPU
+        raise TaskError(f"{what} is no array: {error}", where, "give a NumPy array") from error
+    return found if is_float(dtype) or np.array_equal(found, array) else array
 
 
 def constants_of(task: TaskSpec) -> tuple[Tensor, ...]:

@@ -287,6 +287,7 @@ def _info(subgraph: Subgraph, item: Scheduled, trips: int) -> StepInfo:
         unit=item.unit,
         written=written_bytes(subgraph.dag) * trips,
         functions=tuple((n, c * trips) for n, c in function_calls(subgraph.dag.stages).items()),
+        computed=item.computed_flops * trips,
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Op, Shape, TensorType, check_size
 from autosched.graph.precision import AS_WRITTEN, ReducedLayers
-from autosched.system.html import html_table
+from sketch.html import html_table
 from sketch.lang.dtypes import SUPPORTED
 
 Array = NDArray[np.generic]

@@ -124,5 +124,10 @@ class BuildPool:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def join(self) -> None:
-        """Wait for what is being built; it fails at once where the zygote was closed."""
+        """Wait for what is being built, and let go of the children that the zygote ended with it.
+
+        What is being built fails at once where the zygote was closed.
+        """
         self._threads.shutdown(wait=True)
+        while not self._idle.empty():
+            self._idle.get().close()

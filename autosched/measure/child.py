@@ -90,10 +90,14 @@ class Child:
                 os.kill(self._pid, signal.SIGKILL)
             self._bury()
 
+    def close(self) -> None:
+        """Close our end of the channel: the process ended with its zygote, or will."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
     def _bury(self) -> tuple[str, str]:
-        assert self._channel is not None
-        self._channel.close()
-        self._channel = None
+        self.close()
         self._defined.clear()
         self.calls = 0
         return self._zygote.reap(self._pid)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def number(value: float) -> str:
-    """Four digits."""
-    return f"{value:.4g}"
+    """Four digits; all of those before the point."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def milliseconds(seconds: float) -> str:

@@ -13,6 +13,7 @@ from autosched.plots.figure import axes_or_new
 from autosched.records.record import Record
 from autosched.records.trials import TaskTrials, tasks_of, weights_of
 from autosched.system.errors import OptionError
+from sketch.errors import quoted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,9 +30,14 @@ def compare(runs: Mapping[str, Any], ax: Axes | None = None) -> Axes:
         ax: axes to draw on; None: new ones.
 
     Raises:
-        OptionError: a run has nothing to plot, or other tasks than the first.
+        OptionError: runs without names, or one that has nothing to plot, or other tasks than the
+            first.
         MissingPackageError: matplotlib is not installed.
     """
+    if not isinstance(runs, Mapping):
+        raise OptionError(
+            f"runs is {quoted(runs)}", hint='give runs by name, such as {"mine": "mine.jsonl", ...}'
+        )
     repeated = {name: _repeated(value) for name, value in runs.items()}
     # Logs do not say how often a task occurs; what ``tune`` returned does, for all runs.
     known = {

@@ -14,11 +14,13 @@ from costmodel.importance import importances
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from autosched.tasks.spec import TaskSpec
+
 # Fewer trials say nothing about any decision.
 _FEWEST: Final = 8
 
 
-def importance(data: Any, task: str | None = None, ax: Axes | None = None) -> Axes:
+def importance(data: Any, task: str | TaskSpec | None = None, ax: Axes | None = None) -> Axes:
     """The share of each decision in what a random forest explains of the logarithm of the time.
 
     Of the sketch that got the most trials.  The values tried are those that the search liked, not
@@ -26,7 +28,7 @@ def importance(data: Any, task: str | None = None, ax: Axes | None = None) -> Ax
 
     Args:
         data: a log, what ``tune`` returned, or records.
-        task: the beginning of its key; None: the one with the most trials.
+        task: a task, or the beginning of its key; None: the one with the most trials.
         ax: axes to draw on; None: new ones.
 
     Raises:

@@ -14,12 +14,14 @@ from autosched.system.errors import OptionError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from autosched.tasks.spec import TaskSpec
+
 _TICKS: Final = 12
 
 
 def landscape(
     data: Any,
-    task: str | None = None,
+    task: str | TaskSpec | None = None,
     x: str | None = None,
     y: str | None = None,
     ax: Axes | None = None,
@@ -30,7 +32,7 @@ def landscape(
 
     Args:
         data: a log, what ``tune`` returned, or records.
-        task: the beginning of its key; None: the one with the most trials.
+        task: a task, or the beginning of its key; None: the one with the most trials.
         x: a decision as records call it, such as ``"1.0@2"``; None: the one that was tried with the
             most values.
         y: another decision.

@@ -35,11 +35,14 @@ def target_warning(records: Iterable[Record], target: Target) -> str:
     nearest, group = foreign[0]
     count = sum(len(members) for _, members in foreign)
     difference = "; ".join(target_difference(nearest, target))
+    same = all(compatible(other.with_threads(target.threads), target) for other, _ in foreign)
     if count == 1:
         used = "it is used" if executable(nearest, target) else "it cannot be used"
-        return f"1 record is of another machine, {used} ({difference})"
+        whose = "for another number of threads" if same else "of another machine"
+        return f"1 record is {whose}, {used} ({difference})"
     used = "the nearest are used" if executable(nearest, target) else "none can be used"
-    return f"{count} records are of other machines, {used} ({len(group)} with {difference})"
+    whose = "for another number of threads" if same else "of other machines"
+    return f"{count} records are {whose}, {used} ({len(group)} with {difference})"
 
 
 def by_distance(records: Iterable[Record], target: Target) -> list[tuple[Target, list[Record]]]:

@@ -115,7 +115,7 @@ class RecordLog:
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
-            return RecordSet(())
+            return RecordSet((), missing=self.name)
         except OSError as error:
             raise RecordError(
                 f"the log cannot be read: {error.strerror}", str(self.path)

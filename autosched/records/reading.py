@@ -22,6 +22,7 @@ from autosched.records.shared import (
 )
 from autosched.records.title import Title, is_title, read_title
 from autosched.system.optional_packages import data_frame
+from autosched.system.user_warnings import notify
 from sketch.errors import quoted
 
 NO_LOG: Final = "this is no log: none of its lines is a record"
@@ -37,26 +38,52 @@ class RecordSet:
         records: in the order they were appended.
         warnings: one line of text per line that was skipped, with file and line number; of many
             the first ones, and how many more there are.
+        missing: the name of the log, where there is no such log; else empty.
     """
 
     records: tuple[Record, ...]
     warnings: tuple[str, ...] = ()
+    missing: str = ""
+
+    def __repr__(self) -> str:
+        tasks = len({record.task for record in self.records})
+        skipped = f", {len(self.warnings)} warnings" if self.warnings else ""
+        return f"RecordSet({len(self.records)} records of {tasks} tasks{skipped})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame: one row a record, the columns of ``rows.row_of``.
+
+        Warns of a log that does not exist, of which the table is empty.
 
         Raises:
             MissingPackageError: pandas is not installed.
         """
         from autosched.records.rows import COLUMNS, row_of
 
+        self._tell_missing()
         return data_frame([row_of(record) for record in self.records], COLUMNS)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the same table as CSV; raises RecordError when the file cannot be written."""
         from autosched.records.rows import write_csv
 
+        self._tell_missing()
         write_csv(self.records, path)
+
+    def _tell_missing(self) -> None:
+        if self.missing:
+            notify([f"log {self.missing} does not exist: the table is empty"])
+
+    def unmatched(self, log: str, what: str) -> str:
+        """One line where it has no record of ``what``, such as "network mlp"; empty where it has.
+
+        ``log``: its name.
+        """
+        if self.records:
+            return ""
+        if self.missing:
+            return f"log {log} does not exist: {what} has no records"
+        return f"log {log}: none of its records is for {what}"
 
 
 def parse_lines(text: bytes, where: str, tasks: Collection[str] | None = None) -> RecordSet:

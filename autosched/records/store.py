@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from autosched.records.errors import RecordError
 from autosched.system.user_warnings import notify
+from sketch.errors import quoted
 
 if TYPE_CHECKING:
     from autosched.records.reading import RecordSet
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _SCHEME_END: Final = "://"
 
 
+@runtime_checkable
 class RecordStore(Protocol):
     """Where records are kept: a file of JSON lines, or a database.
 
@@ -139,11 +141,14 @@ def open_store(log: AnyLog) -> RecordStore:
         'postgresql://ann:***@db.example/tuning'
 
     Raises:
-        RecordError: a URL of another kind of database, or one that cannot be understood.
+        RecordError: a URL of another kind of database, or one that cannot be understood; or no
+            name of a log at all.
         MissingPackageError: a URL, and the packages of the extra ``db`` are not installed.
     """
-    if not isinstance(log, str | os.PathLike):
+    if isinstance(log, RecordStore):
         return log
+    if not isinstance(log, str | os.PathLike):
+        raise RecordError(f"{quoted(log)} is no log", hint="give the path of a file, or a URL")
     if isinstance(log, str) and _SCHEME_END in log:
         from autosched.records.sql.open import open_database
 

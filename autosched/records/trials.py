@@ -17,6 +17,8 @@ from autosched.records.reading import RecordSet
 from autosched.records.record import Record
 from autosched.records.store import open_store
 from autosched.system.errors import OptionError
+from autosched.tasks.spec import TaskSpec
+from sketch.errors import quoted
 
 _HINT: Final = "give a log, what tune returned, or records"
 # Characters of a task's title in a legend.
@@ -132,8 +134,8 @@ def weights_of(data: Any, weights: Mapping[str, float] | None) -> Mapping[str, f
     return {item.task.key: item.task.weight for item in tasks}
 
 
-def task_of(data: Any, task: str | None) -> TaskTrials:
-    """One task: the one whose key begins with ``task``, or that with the most trials.
+def task_of(data: Any, task: str | TaskSpec | None) -> TaskTrials:
+    """One task: this one, the one whose key begins with a text, or that with the most trials.
 
     Raises:
         OptionError: there is none.
@@ -141,11 +143,12 @@ def task_of(data: Any, task: str | None) -> TaskTrials:
     found = tasks_of(data)
     if task is None:
         return max(found, key=lambda item: len(item.records))
+    key = task.key if isinstance(task, TaskSpec) else task
     for item in found:
-        if item.key.startswith(task):
+        if isinstance(key, str) and item.key.startswith(key):
             return item
     known = ", ".join(item.key for item in found)
-    raise OptionError(f"there is no task {task!r}", hint=f"known: {known}")
+    raise OptionError(f"there is no task {quoted(task)}", hint=f"known: {known}")
 
 
 def main_sketch(task: TaskTrials) -> tuple[list[Record], NDArray[np.float64]]:

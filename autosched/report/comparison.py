@@ -17,6 +17,7 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.cores import available_cores
 from autosched.runtime.table import render_table
+from autosched.system.numbers import significant
 from autosched.system.stability import Watch
 from sketch.oracle.expected import relative_error
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _SETTLE_SECONDS: Final = 0.2
 _WARMUP_SECONDS: Final = 0.1
 RIVAL: Final = "onnxruntime"
+TUNED: Final = "tuned"
+# Times that differ by more need a word on it: the larger over the smaller.
+_ALIKE: Final = 1.2
 _ON_CPU: Final = f"{RIVAL} runs on this machine's CPUs"
 _MISMATCHED: Final = f"infinities or NaN in the outputs are in other places than in {RIVAL}'s"
 _FATAL: Final = 4  # onnxruntime's number: whatever fails is told in our own words
@@ -81,13 +85,27 @@ class Comparison:
             lines.append(self.note)
         return "\n".join(lines)
 
+    def unlike_total(self, total_s: float) -> str:
+        """Why the tuned time is not the sum of the kernels' times; "" where it nearly is.
+
+        ``total_s``: seconds that the summary of tuning estimated; infinite where it is not known.
+        """
+        tuned = next(row.median for row in self.rows if row.name == TUNED)
+        if not math.isfinite(total_s) or max(tuned, total_s) <= _ALIKE * min(tuned, total_s):
+            return ""
+        return (
+            f"tuned is {_ms(tuned)} ms, the estimated total {_ms(total_s)} ms: the total is of "
+            "kernels that were timed alone while tuning, tuned is the whole network, now; other "
+            "load on the machine, or data that leave the caches, make the difference"
+        )
+
     @property
     def _mismatched(self) -> bool:
         return self.error is not None and not math.isfinite(self.error)
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3f}"
+    return significant(seconds * 1e3, 3)
 
 
 def compare(
@@ -155,7 +173,7 @@ def before_and_after(
         time.sleep(_SETTLE_SECONDS)
         return replace(module.benchmark(inputs, repeats), name=name)
 
-    return timed("untuned", untuned), timed("tuned", tuned)
+    return timed("untuned", untuned), timed(TUNED, tuned)
 
 
 def _run_rival(

@@ -12,7 +12,6 @@ from autosched.records.accuracy import Accuracy
 from autosched.records.best import rank, select
 from autosched.records.error_budget import held_to
 from autosched.records.identity import compatible
-from autosched.records.reading import RecordSet
 from autosched.records.record import Record
 from autosched.records.store import AnyLog, open_store
 from autosched.report.reasons import Reasons, reasons_of
@@ -81,9 +80,15 @@ def reasons(task: TaskSpec, log: AnyLog | None = None, accuracy: Accuracy = "def
 
 
 def _records(task: TaskSpec, log: AnyLog | None, accuracy: Accuracy) -> list[Record]:
-    """Of a log, as ``accuracy`` allows them; warns of lines that cannot be read."""
-    read = RecordSet(()) if log is None else open_store(log).read((task.key,))
-    notify(read.warnings)
+    """Of a log, as ``accuracy`` allows them; warns of one that does not exist or has no record of
+    the task, and of lines that cannot be read.
+    """
+    if log is None:
+        return []
+    store = open_store(log)
+    read = store.read((task.key,))
+    unmatched = read.unmatched(store.name, f"task {task.name}")
+    notify((*read.warnings, *filter(None, [unmatched])))
     return held_to(by_position(task, read.records), task, accuracy)
 
 

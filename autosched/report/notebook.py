@@ -9,11 +9,22 @@ from importlib import import_module
 from typing import Any, Final
 
 from autosched.report.events import ProgressSnapshot
-from autosched.report.table import cells_of, columns, limits, status, summary_lines, visible
+from autosched.report.table import (
+    LEFT,
+    cells_of,
+    columns,
+    limits,
+    more_line,
+    status,
+    summary_lines,
+    visible,
+)
 from autosched.runtime.peaks import Peaks
-from autosched.system.html import html_lines, html_table
+from sketch.html import html_lines, html_table
 
 _EVERY_S: Final = 0.5
+# Rows while tuning goes on; the table at the end has them all.
+_ROWS: Final = 24
 # Of the newest messages, so that warnings do not push the table away.
 _MESSAGES: Final = 8
 
@@ -71,10 +82,11 @@ class NotebookProgress:
         self._next_s = self._clock() + _EVERY_S
 
     def _drawn(self, view: ProgressSnapshot, everything: bool = False) -> Any:
-        numbers = visible(view, everything)
+        numbers = visible(view, len(view.rows) if everything else _ROWS)
         rows = [cells_of(n, view.rows[n], self._peaks, view.retimed) for n in numbers]
         title = f"tuning: {limits(view)}" if not everything else "tuned"
-        notes = summary_lines(view) if everything else [status(view)]
+        more = more_line(view, numbers)
+        notes = summary_lines(view) if everything else [*([more] if more else []), status(view)]
         strong = numbers.index(view.current) if view.current in numbers else None
-        table = html_table(title, columns(self._peaks, view.retimed), rows, (1, 2), notes, strong)
+        table = html_table(title, columns(self._peaks, view.retimed), rows, LEFT, notes, strong)
         return self._ipython.HTML(table + html_lines(*self._messages))

@@ -6,32 +6,39 @@ In a notebook ``report.notebook`` does it.
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TextIO
 
 from autosched.report.events import Progress, ProgressSnapshot, Quiet
 from autosched.report.notebook import NotebookProgress, in_notebook
 from autosched.report.table import (
-    cells_of,
-    columns,
     limits,
     milliseconds,
+    more_line,
     status,
     summary_lines,
+    table_lines,
     visible,
 )
+from autosched.system.streams import is_terminal, print_line
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
-    from rich.table import Table
+    from rich.text import Text
 
     from autosched.runtime.peaks import Peaks
 
-__all__ = ["PlainProgress", "Progress", "Quiet", "TableProgress", "choose_progress"]
+__all__ = [
+    "PlainProgress", "Progress", "Quiet", "TableProgress", "Unfailing", "choose_progress",
+]  # fmt: skip
 
 _LINE_EVERY_S: Final = 5.0
+# Lines of a terminal beside rows and status: the titles, and the line of the cursor.
+_OTHER_LINES: Final = 2
 
 
 def choose_progress(
@@ -39,14 +46,65 @@ def choose_progress(
 ) -> Progress:
     """A table on a terminal and in a notebook, plain lines elsewhere, nothing when ``quiet``.
 
-    ``peaks``: of the machine, see ``runtime.probes.peak``; None leaves the column out.
+    What it returns raises nothing: no stream, however broken, ends a run.
+
+    Args:
+        quiet: show nothing.
+        peaks: of the machine, see ``runtime.probes.peak``; None leaves the column out.
+        stream: where to; None: a notebook or stdout.
     """
-    out = stream or sys.stdout
-    if quiet:
+    out = sys.stdout if stream is None else stream
+    notebook = stream is None and in_notebook()
+    if quiet or (out is None and not notebook):
         return Quiet()
-    if stream is None and in_notebook():
-        return NotebookProgress(peaks)
-    return TableProgress(peaks) if out.isatty() else PlainProgress(out, peaks)
+    return Unfailing(NotebookProgress(peaks) if notebook else _on_stream(out, peaks))
+
+
+def _on_stream(out: TextIO, peaks: Peaks | None) -> Progress:
+    if not is_terminal(out):
+        return PlainProgress(out, peaks)
+    from autosched.report.console import UnendingConsole
+
+    console = UnendingConsole(file=out)
+    if console.is_dumb_terminal:  # which redraws nothing
+        return PlainProgress(out, peaks, width=console.width)
+    return TableProgress(peaks, console)
+
+
+class Unfailing:
+    """A progress that is given up as soon as it cannot be shown: it must not end a run.
+
+    Disks fill up, readers and terminals go, and a stream may be an object of the user's.
+    """
+
+    def __init__(self, shown: Progress) -> None:
+        self.shown = shown
+        self._failed = False
+
+    def start(self, view: ProgressSnapshot) -> None:
+        """Passed on."""
+        self._show(lambda: self.shown.start(view))
+
+    def update(self, view: ProgressSnapshot) -> None:
+        """Passed on."""
+        self._show(lambda: self.shown.update(view))
+
+    def message(self, text: str) -> None:
+        """Passed on."""
+        self._show(lambda: self.shown.message(text))
+
+    def finish(self, view: ProgressSnapshot) -> None:
+        """Passed on, in any case: a live table has to give the terminal back."""
+        with suppress(Exception):
+            self.shown.finish(view)
+
+    def _show(self, call: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            call()
+        except Exception:  # the boundary to what shows it, a stream of the user's among it
+            self._failed = True
 
 
 class PlainProgress:
@@ -57,6 +115,7 @@ class PlainProgress:
         peaks: of the machine, for the share of the peak.
         every_s: least time between two lines.
         clock: in seconds.
+        width: characters of a line of the table at the end; None: any.
     """
 
     def __init__(
@@ -65,11 +124,11 @@ class PlainProgress:
         peaks: Peaks | None = None,
         every_s: float = _LINE_EVERY_S,
         clock: Callable[[], float] = time.monotonic,
+        width: int | None = None,
     ) -> None:
-        self._stream, self._peaks = stream, peaks
+        self._stream, self._peaks, self._width = stream, peaks, width
         self._every_s, self._clock = every_s, clock
         self._next_s = 0.0
-        self._read = True
 
     def start(self, view: ProgressSnapshot) -> None:
         """How much there is to do."""
@@ -94,36 +153,22 @@ class PlainProgress:
 
     def finish(self, view: ProgressSnapshot) -> None:
         """All tasks, and the sum."""
-        retimed = view.retimed
-        rows = [cells_of(n, row, self._peaks, retimed) for n, row in enumerate(view.rows)]
-        cells = [columns(self._peaks, retimed), *rows]
-        widths = [max(len(line[n]) for line in cells) for n in range(len(cells[0]))]
-        for line in cells:
-            padded = [
-                text.ljust(width) if n in (1, 2) else text.rjust(width)
-                for n, (text, width) in enumerate(zip(line, widths, strict=True))
-            ]
-            self._line("  ".join(padded).rstrip())
-        for text in summary_lines(view):
+        rows = range(len(view.rows))
+        for text in (
+            *table_lines(view, rows, self._peaks, self._width),
+            *summary_lines(view),
+        ):
             self._line(text)
 
     def _line(self, text: str) -> None:
-        if not self._read:
-            return
-        try:
-            print(text, file=self._stream, flush=True)
-        except BrokenPipeError:  # ``| head``: no reason to measure no more
-            self._read = False
+        print_line(text, self._stream)
 
 
 class TableProgress:
     """A table that is redrawn in place (rich)."""
 
-    def __init__(self, peaks: Peaks | None = None, console: Console | None = None) -> None:
-        from rich.console import Console as RichConsole
-
-        self._peaks = peaks
-        self._console = console or RichConsole()
+    def __init__(self, peaks: Peaks | None, console: Console) -> None:
+        self._peaks, self._console = peaks, console
         self._live: Live | None = None
 
     def start(self, view: ProgressSnapshot) -> None:
@@ -131,14 +176,14 @@ class TableProgress:
         from rich.live import Live as RichLive
 
         self._live = RichLive(
-            self._table(view), console=self._console, auto_refresh=False, transient=True
+            self._drawn(view), console=self._console, auto_refresh=False, transient=True
         )
         self._live.start(refresh=True)
 
     def update(self, view: ProgressSnapshot) -> None:
         """Draw it again."""
         if self._live is not None:
-            self._live.update(self._table(view), refresh=True)
+            self._live.update(self._drawn(view), refresh=True)
 
     def message(self, text: str) -> None:
         """A line above the table."""
@@ -149,23 +194,24 @@ class TableProgress:
         if self._live is not None:
             self._live.stop()
             self._live = None
-        self._console.print(self._table(view, everything=True))
+        rows = range(len(view.rows))
+        for line in table_lines(view, rows, self._peaks, self._console.width):
+            # The terminal itself breaks what is too long: nothing of it is lost.
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
         for line in summary_lines(view):
             self._console.print(line, markup=False, highlight=False)
 
-    def _table(self, view: ProgressSnapshot, everything: bool = False) -> Table:
-        from rich import box
-        from rich.table import Table as RichTable
-        from rich.text import Text
+    def _drawn(self, view: ProgressSnapshot) -> Text:
+        """No higher than the terminal, which would cut it: below the rows stands the status."""
+        from rich.text import Text as RichText
 
-        table = RichTable(box=box.SIMPLE, caption=None if everything else status(view))
-        for number, title in enumerate(columns(self._peaks, view.retimed)):
-            left = number in (1, 2)
-            table.add_column(
-                title, justify="left" if left else "right", no_wrap=not left, overflow="ellipsis"
-            )
-        for number in visible(view, everything):
-            style = "bold" if number == view.current else ""
-            cells = cells_of(number, view.rows[number], self._peaks, view.retimed)
-            table.add_row(*(Text(cell) for cell in cells), style=style)
-        return table
+        width, height = self._console.size
+        below = textwrap.wrap(status(view), width)
+        numbers = visible(view, height - len(below) - _OTHER_LINES)
+        titles, *rows = table_lines(view, numbers, self._peaks, width)
+        drawn = RichText(no_wrap=True, overflow="crop")
+        drawn.append(f"{titles}\n", "bold")
+        for number, row in zip(numbers, rows, strict=True):
+            drawn.append(f"{row}\n", "bold" if number == view.current else "")
+        more = more_line(view, numbers)
+        return drawn.append("\n".join([*([more] if more else []), *below]))

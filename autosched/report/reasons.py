@@ -130,7 +130,7 @@ class Reasons:
         )
         left = len(rival.differences) - _MOST_DECISIONS
         return [
-            f"the runner-up takes {rival.ratio:.3g} times as long; it differs in",
+            f"{_rival_text(rival.ratio)}; it differs in",
             *(f"  {line}" for line in rival.differences[:_MOST_DECISIONS]),
             *([f"  and {left} more"] if left > 0 else []),
             f"  its terms over those of the best: {terms}",
@@ -229,6 +229,16 @@ def _feature_text(driver: ScoreDriver) -> str:
     place = FEATURE_INDEX.get(driver.feature)
     meaning = "" if place is None else f": {FEATURES[place].doc}"
     return f" (most by {driver.feature}{meaning})"
+
+
+def _rival_text(ratio: float) -> str:
+    """How the second fastest compares; ``rank`` may put what won in turns before a shorter time."""
+    if ratio >= 1:
+        return f"the runner-up takes {ratio:.3g} times as long"
+    return (
+        f"the time of the runner-up in the log is {ratio:.3g} of that of the best, which was "
+        "faster when the leaders were timed in turns"
+    )
 
 
 def _ratio_text(one: float, other: float) -> str:

@@ -3,24 +3,89 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from autosched.page.words import number as four_digits
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.runtime.peaks import Peaks
+from autosched.system.numbers import significant
 from autosched.system.stability import MOST_DEVIATION, relative_deviation, share
 
-# Rows around the task at work that fit a usual terminal; the summary at the end shows them all.
-_VISIBLE_ROWS: Final = 24
+# Columns in the order of their importance: where the width does not do, the first ones are shown.
+_IMPORTANCE: Final = (
+    "task", "re-timed ms", "search best ms", "trials", "peak", "id", "", "last ms", "weight",
+    "re-timed GFLOPS", "GFLOPS", "shape", "std %",
+)  # fmt: skip
+LEFT: Final = (1, 2)
+"""Columns of text: the name of a task, and its shapes."""
+_GAP: Final = "  "
 
 
-def visible(view: ProgressSnapshot, everything: bool) -> list[int]:
-    """Numbers of the rows to show: all, or a window around the task at work."""
+def visible(view: ProgressSnapshot, most: int) -> list[int]:
+    """Numbers of the rows to show, in the order of the tasks, and at least one.
+
+    Where there are more than ``most``, one less than that, for ``more_line``: the task at work, and
+    those that take most of the total.
+    """
     count = len(view.rows)
-    if everything or count <= _VISIBLE_ROWS:
+    if count <= most:
         return list(range(count))
-    first = (view.current or 0) - _VISIBLE_ROWS // 2
-    first = min(max(0, first), count - _VISIBLE_ROWS)
-    return list(range(first, first + _VISIBLE_ROWS))
+    first = sorted(range(count), key=lambda n: (n != view.current, -_known_s(view.rows[n]), n))
+    return sorted(first[: max(1, most - 1)])
+
+
+def _known_s(row: TaskRow) -> float:
+    """Seconds of the total; 0 where they are not known yet."""
+    return row.weight * row.seconds if math.isfinite(row.seconds) else 0.0
+
+
+def more_line(view: ProgressSnapshot, shown: Sequence[int]) -> str:
+    """Says how many tasks are not among those shown; "" where all are."""
+    left = len(view.rows) - len(shown)
+    return f"... {left} more {'task' if left == 1 else 'tasks'}" if left else ""
+
+
+def table_lines(
+    view: ProgressSnapshot,
+    numbers: Iterable[int],
+    peaks: Peaks | None,
+    width: int | None = None,
+) -> list[str]:
+    """The titles and some rows as text.
+
+    Args:
+        view: has the rows.
+        numbers: of those to show.
+        peaks: of the machine; None: unknown.
+        width: characters of a line.  Columns that do not fit are left out, but never the names;
+            None: any.
+    """
+    lines = [columns(peaks, view.retimed)]
+    lines += [cells_of(number, view.rows[number], peaks, view.retimed) for number in numbers]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    kept = _fitting(lines[0], widths, width)
+    return [
+        _GAP.join(
+            line[n].ljust(widths[n]) if n in LEFT else line[n].rjust(widths[n]) for n in kept
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _fitting(titles: Sequence[str], widths: Sequence[int], width: int | None) -> list[int]:
+    """Numbers of the columns that are shown."""
+    kept: list[int] = []
+    used = 0
+    for title in _IMPORTANCE:
+        if title not in titles:
+            continue
+        column = titles.index(title)
+        needed = used + widths[column] + len(_GAP) * bool(kept)
+        if width is None or not kept or needed <= width:
+            kept.append(column)
+            used = needed
+    return sorted(kept)
 
 
 def columns(peaks: Peaks | None, retimed: bool = False) -> list[str]:
@@ -45,7 +110,7 @@ def cells_of(number: int, row: TaskRow, peaks: Peaks | None, retimed: bool = Fal
     failed = f" ({row.failed} failed)" if row.failed else ""
     return [
         str(number), row.name, row.shapes, f"{row.weight:g}",
-        _ms(row.best_s), *times, f"{speed / 1e9:.1f}" if speed else "-", *part,
+        _ms(row.best_s), *times, significant(speed / 1e9, 1) if speed else "-", *part,
         str(row.trials), f"{row.stopped}{failed}".strip(),
     ]  # fmt: skip
 
@@ -110,4 +175,4 @@ def milliseconds(seconds: float) -> str:
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.4g}" if math.isfinite(seconds) else "-"
+    return four_digits(seconds * 1e3) if math.isfinite(seconds) else "-"

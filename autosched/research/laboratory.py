@@ -29,13 +29,14 @@ from autosched.system.errors import OptionError
 from autosched.system.limits import check_choice
 from autosched.system.user_warnings import notify
 from autosched.tasks.rough_seconds import rough_seconds
+from autosched.tasks.spec import TaskSpec
 from autosched.tuning.job import TuneJob
 from autosched.tuning.objectives import Objective, latencies, value_of, weighted_sum
 from autosched.tuning.options import STRATEGIES, TuneOptions, options_or_default
 from autosched.tuning.run import run_job
+from sketch.errors import quoted
 
 if TYPE_CHECKING:
-    from autosched.tasks.spec import TaskSpec
     from autosched.tuning.result import TuneResult
     from costmodel.model import CostModel
 
@@ -92,6 +93,7 @@ def compare(
             task without a measurement, a log that exists, or no trial in any run.
         AutoschedError: nothing runs.
     """
+    _check_given(tasks, seeds)
     laboratory = _Laboratory(
         tuple(tasks), *_source(tasks, measurements), _limited(options, len(tasks)), objective,
         None if logs is None else Path(logs),
@@ -99,10 +101,6 @@ def compare(
     changes = _by_name("policy", policies, POLICY_NAMES, named_policy)
     makers = _by_name("model", _of_options(models), MODELS, _named_model)
     orders = _by_name("scheduler", schedulers, STRATEGIES, _scheduled)
-    if not tasks or not seeds or len(set(seeds)) < len(seeds):
-        raise OptionError(
-            f"{len(tasks)} tasks and {len(seeds)} seeds", hint="give some of both, each seed once"
-        )
     _check_positive(objective, tasks)
     runs = []
     for policy, model, order, seed in product(changes, makers, orders, seeds):
@@ -283,6 +281,21 @@ def _by_name(
     if not names:
         raise OptionError(f"no {what} to compare", hint=f"some of {', '.join(known)}")
     return {name: named(name) for name in names}
+
+
+def _check_given(tasks: object, seeds: object) -> None:
+    """Raise OptionError unless there are tasks, and seeds of which no two are equal."""
+    if not isinstance(tasks, Sequence) or not all(isinstance(task, TaskSpec) for task in tasks):
+        raise OptionError(
+            f"tasks is {quoted(tasks)}",
+            hint="give a list of tasks, such as extract_tasks(network) or [workload.task(...)]",
+        )
+    if not isinstance(seeds, Sequence) or isinstance(seeds, str):
+        raise OptionError(f"seeds is {quoted(seeds)}", hint="give a list of integers")
+    if not tasks or not seeds or len(set(seeds)) < len(seeds):
+        raise OptionError(
+            f"{len(tasks)} tasks and {len(seeds)} seeds", hint="give some of both, each seed once"
+        )
 
 
 def _check_positive(objective: Objective, tasks: Sequence[TaskSpec]) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.table import render_table
-from autosched.system.html import html_table
 from autosched.system.optional_packages import data_frame
 from autosched.tuning.objectives import Objective, latencies, value_of
+from sketch.html import html_table
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
@@ -26,6 +26,7 @@ _COLUMNS: Final = (
     "policy", "model", "scheduler", "seed", "trial", "task", "name", "task_trial", "seconds",
     "best_s", "speed",
 )  # fmt: skip
+_MISSING: Final = "-"
 # Student's t at 97.5 % for 1, 2, ... degrees of freedom; from there on it is nearly 2.
 _STUDENT: Final = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _STUDENT_OF_MANY: Final = 2.2
@@ -84,6 +85,7 @@ class TrialCurve:
             seed there is none, and both are the mean.
         seeds: runs.
         half: half the width of the interval, which no speed of 0 or 1 ends.
+        measured: whether every run has a time for each task by then, bool [trials].
     """
 
     label: str
@@ -93,6 +95,7 @@ class TrialCurve:
     high: Floats
     seeds: int
     half: Floats
+    measured: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,20 +157,35 @@ class StudyResult:
     def table(self, at: Sequence[int] | None = None) -> str:
         """Text: the speed of each setting after some numbers of trials, with its interval.
 
+        "-" where in some run a task has no time yet.
+
         ``at``: trials; None: a quarter of all, a half and all of them.
         """
         return render_table(*self._cells(at))
 
     def __str__(self) -> str:
         tasks = f"{len(self.tasks)} task{'s' * (len(self.tasks) != 1)}"
-        return f"{tasks}, {self.source}; speed relative to the best known\n{self.table()}"
+        return f"{tasks}, {self.source}; {self._meaning()}\n{self.table()}"
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         header, rows = self._cells(None)
-        return html_table(f"{len(self.tasks)} tasks, {self.source}", header, rows, left=(0,))
+        title = f"{len(self.tasks)} tasks, {self.source}"
+        return html_table(title, header, rows, left=(0,), notes=[self._meaning()])
+
+    def _meaning(self) -> str:
+        """What the numbers of the table are."""
+        seeds = max(sum(run.setting == setting for run in self.runs) for setting in self.settings)
+        band = (
+            f", mean of {seeds} seeds ± half of its 95 % confidence interval (Student's t)"
+            if seeds > 1
+            else ""
+        )
+        missing = f"; {_MISSING}: in some run a task has no time yet"
+        cells = (cell for _, *row in self._cells(None)[1] for cell in row)
+        return f"speed relative to the best known{band}{missing if _MISSING in cells else ''}"
 
     def _cells(self, at: Sequence[int] | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         curves = self.curves()
@@ -214,7 +232,8 @@ class StudyResult:
         if count > 1:
             half = _student(count - 1) * speeds.std(axis=0, ddof=1) / math.sqrt(count)
         low, high = np.maximum(mean - half, 0.0), np.minimum(mean + half, 1.0)
-        return TrialCurve(self.label(setting), setting, mean, low, high, count, half)
+        measured = np.asarray((speeds > 0).all(axis=0))
+        return TrialCurve(self.label(setting), setting, mean, low, high, count, half, measured)
 
 
 def _speed(known: float, value: float) -> float:
@@ -234,5 +253,7 @@ def _extended(speeds: Floats, count: int) -> Floats:
 
 
 def _cell(curve: TrialCurve, place: int) -> str:
+    if not curve.measured[place]:
+        return _MISSING
     text = f"{curve.speed[place]:.3f}"
     return text if curve.seeds == 1 else f"{text} ± {curve.half[place]:.3f}"

@@ -34,7 +34,8 @@ from autosched.runtime.memory import allocate, mapped
 from autosched.runtime.plan_check import check_program
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.program_json import program_json, program_of
-from autosched.runtime.user_key import is_signed, signature
+from autosched.runtime.user_key import is_signed, key_file, signature
+from autosched.system.user_warnings import notify
 from sketch.errors import AutoschedError
 from sketch.replaced_file import replaced_file
 
@@ -61,7 +62,8 @@ Contents = tuple[ExecutionPlan, NDArray[np.uint8], dict[str, bytes], dict[str, b
 def write_archive(path: Path, modules: Sequence[Contents]) -> None:
     """Write one module or several; an existing file is replaced only when all is written.
 
-    It is signed with the key of this user, which is made where there is none.
+    It is signed with the key of this user, which is made where there is none.  Warns where none
+    can be kept: only this process knows the file then.
 
     Raises:
         ModuleFileError: the file cannot be written.
@@ -71,7 +73,8 @@ def write_archive(path: Path, modules: Sequence[Contents]) -> None:
         folder = f"{number}/" if len(modules) > 1 else ""
         members |= {folder + name: data for name, data in _members(*contents).items()}
     manifest = {name: [len(data), _digest(data)] for name, data in members.items()}
-    sealed = {"members": manifest, "signature": signature(_canonical(manifest), create=True)}
+    signed = signature(_canonical(manifest))
+    sealed = {"members": manifest, "signature": signed.text, "kept": not signed.unkept}
     try:
         with (
             replaced_file(path) as partial,
@@ -88,6 +91,9 @@ def write_archive(path: Path, modules: Sequence[Contents]) -> None:
         raise ModuleFileError(
             f"cannot write the module: {error.strerror or error}", str(path)
         ) from error
+    if signed.unkept:
+        known = f"{path} is known to this process alone, others have to be told to trust it"
+        notify([f"no key can be kept ({signed.unkept}): {known}"])
 
 
 def _members(
@@ -192,8 +198,7 @@ class _Reader:
         manifest, signed = sealed["members"], sealed["signature"]
         if not trusted and not is_signed(_canonical(manifest), signed):
             raise UntrustedModuleError(
-                "the module was not saved by this user on this machine, and to load it is to run "
-                "the machine code in it",
+                f"{_foreign(sealed)}, and to load it is to run the machine code in it",
                 hint="if you trust whoever made it, say so: load(path, trusted=True), or --trusted",
             )
         sizes = {name: item.file_size for name, item in self._members.items()}
@@ -246,6 +251,15 @@ class _Reader:
         memory = mapped(self._stream, begin, size_bytes)
         self._check_digest(name, _digest(memory.data))
         return memory
+
+
+def _foreign(sealed: Any) -> str:
+    """Why a module is not known: what its writer noted of its key, or whose key it lacks."""
+    if sealed.get("kept") is False:
+        return "the module was saved by a process that could keep no key, and is known to it alone"
+    place = key_file()
+    key = "who has no home to keep a key in" if place is None else f"whose key is {place}"
+    return f"the module was not saved by this user on this machine, {key}"
 
 
 def _sound_members(archive: zipfile.ZipFile, size_bytes: int) -> dict[str, zipfile.ZipInfo]:

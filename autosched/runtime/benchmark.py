@@ -6,7 +6,9 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
+from autosched.system.numbers import significant
 from autosched.system.stability import UNKNOWN, Conditions, Stability
+from sketch.html import html_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,15 @@ class Benchmark:
             "stability": self.stability.to_json(),
         }
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        times = self.median, self.mean, self.std, self.min, self.max
+        cells = [[*map(_ms, times), str(len(self.seconds)), str(self.threads)]]
+        header = ("median", "mean", "std", "min", "max", "runs", self.workers)
+        return html_table(self.name, header, cells, (), [str(self.stability)])
+
     def __str__(self) -> str:
         return (
             f"{self.name}: median {_ms(self.median)}, mean {_ms(self.mean)} ± {_ms(self.std)}, "
@@ -82,4 +93,4 @@ class Benchmark:
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3f} ms"
+    return f"{significant(seconds * 1e3, 3)} ms"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal
 
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
-from autosched.system.html import html_table
+from autosched.system.numbers import significant
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Stability
+from sketch.html import html_table
 from sketch.target.target import Target
 
 Bound = Literal["compute", "memory", ""]
@@ -20,6 +22,22 @@ _HEADER: Final = (
     "bound", "task", "schedule",
 )  # fmt: skip
 _LEFT: Final = (0, 1, 2, 9, 10, 11)
+_PASSED: Final = 105.0  # percent of a limit: less is noise
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRates:
+    """A cache of the machine.
+
+    Attributes:
+        size: bytes that it holds, of all threads together.
+        bandwidth, writing: bytes a second that are read from it, and written to it.
+    """
+
+    size: float
+    bandwidth: float
+    writing: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +55,7 @@ class Machine:
         writing: bytes a second that are written, from a loop of copies; 0: as ``bandwidth``.
         functions: evaluations a second of functions that are many instructions, by name, from
             loops of our own code for them over vectors in the first cache.
+        caches: those that are smaller than ``working_bytes``, the nearest first.
     """
 
     flops: float
@@ -48,20 +67,38 @@ class Machine:
     units: Mapping[str, float] = field(default_factory=dict)
     writing: float = 0.0
     functions: Mapping[str, float] = field(default_factory=dict)
+    caches: tuple[CacheRates, ...] = ()
 
     def compute_s(self, info: StepInfo) -> float:
-        """Seconds of the arithmetic of a step; of a function in place of the operation that it
-        counts as.
+        """Seconds of the arithmetic of a step, by the algorithm that is computed; of a function in
+        place of the operation that it counts as.
         """
         known = [(calls, self.functions[n]) for n, calls in info.functions if n in self.functions]
-        plain = max(info.flops - sum(calls for calls, _ in known), 0.0)
+        plain = max(info.operations - sum(calls for calls, _ in known), 0.0)
         called = sum(calls / rate for calls, rate in known)
         return plain / self.units.get(info.unit, self.flops) + called
 
-    def memory_s(self, info: StepInfo) -> float:
-        """Seconds of its least traffic."""
-        written = info.written / (self.writing or self.bandwidth)
-        return (info.bytes - info.written) / self.bandwidth + written
+    def memory_s(self, info: StepInfo, times: int = 1) -> float:
+        """Seconds of its least traffic, if as much of its data as a cache holds is there.
+
+        Args:
+            info: the step.
+            times: how often it is executed in one run: each time the caches may hold as much.
+        """
+        everything, written = info.bytes / times, info.written / times
+        seconds = nearer = 0.0
+        for level in (*self.caches, self._farthest):
+            here = min(level.size, everything) - nearer
+            if here <= 0:
+                break
+            whole = (everything - written) / level.bandwidth + written / level.writing
+            seconds += here / everything * whole
+            nearer += here
+        return seconds * times
+
+    @property
+    def _farthest(self) -> CacheRates:
+        return CacheRates(math.inf, self.bandwidth, self.writing or self.bandwidth)
 
     @property
     def workers(self) -> str:
@@ -85,8 +122,7 @@ class ExplainRow:
         microseconds: time in one run.
         limit_us: the larger of the times of the arithmetic and of the least traffic at best; 0
             where neither is known (the host, the rest).
-        lost_us: time above the limit; 0 where the operator is faster than it (an algorithm with
-            fewer operations, or data that stays in a nearer cache).
+        lost_us: time above the limit; 0 where the operator is faster than it.
         percent: share of the run's time.
         lost_percent: share of all lost time.
         limit_percent: limit over time, the efficiency.
@@ -124,15 +160,19 @@ class Explanation:
     Attributes:
         name: of the network.
         rows: sorted by ``lost_us``.
-        total_us, limit_us, lost_us: sums over the rows.
+        total_us, lost_us: sums over the rows.
+        limit_us: the rest of the total: what the limits add up to, with the own time of an operator
+            that is faster than its limit.
         machine: what the limits are computed from.
         stability: how far the times can be believed.
+        interrupted: what whole runs took, see ``Profile``.
     """
 
     name: str
     rows: tuple[ExplainRow, ...]
     machine: Machine
     stability: Stability = UNMEASURED
+    interrupted: str = ""
 
     @property
     def total_us(self) -> float:
@@ -140,7 +180,7 @@ class Explanation:
 
     @property
     def limit_us(self) -> float:
-        return sum(row.limit_us for row in self.rows)
+        return self.total_us - self.lost_us
 
     @property
     def lost_us(self) -> float:
@@ -158,6 +198,7 @@ class Explanation:
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON values."""
         machine = {item.name: getattr(self.machine, item.name) for item in fields(self.machine)}
+        machine["caches"] = [asdict(cache) for cache in self.machine.caches]
         return {
             "name": self.name,
             "total_us": self.total_us,
@@ -181,8 +222,8 @@ class Explanation:
 
     def _title(self) -> str:
         return (
-            f"{self.name}: {self.total_us / 1e3:.3f} ms, at best {self.limit_us / 1e3:.3f} ms, "
-            f"lost {self.lost_us / 1e3:.3f} ms; most lost first"
+            f"{self.name}: {_ms(self.total_us)} ms, at best {_ms(self.limit_us)} ms, "
+            f"lost {_ms(self.lost_us)} ms; most lost first"
         )
 
     def _notes(self) -> list[str]:
@@ -192,12 +233,31 @@ class Explanation:
         units += f", and functions at so many billions a second: {rates}" if rates else ""
         units += "," if units else ""
         written = f", what is written {machine.writing / 1e9:.4g} GB/s" if machine.writing else ""
+        caches = "".join(
+            f"; up to {cache.size / 1e6:.4g} MB of them at {cache.bandwidth / 1e9:.4g} GB/s, "
+            f"written {cache.writing / 1e9:.4g}"
+            for cache in machine.caches
+        )
         limit = (
             f"limit: the larger of FLOPs at {machine.flops / 1e9:.4g} GFLOPS (float32 multiply-adds"
             f" in registers, {machine.workers}){units} and inputs, constants and outputs, each "
-            f"once, at {machine.bandwidth / 1e9:.4g} GB/s ({machine.how}){written}"
+            f"once, at {machine.bandwidth / 1e9:.4g} GB/s ({machine.how}){written}{caches}"
         )
-        return [str(self.stability), limit]
+        notes = [str(self.stability), self.interrupted, limit, self._passed()]
+        return [note for note in notes if note]
+
+    def _passed(self) -> str:
+        """Which operators are faster than their limits, and what that means."""
+        passed = [row for row in self.rows if row.bound and row.limit_percent > _PASSED]
+        named = ", ".join(f"{row.op} {row.limit_percent:.0f} %" for row in passed[:_NAMED])
+        more = f" and {len(passed) - _NAMED} more" if len(passed) > _NAMED else ""
+        return (
+            f"faster than their limits, and nothing lost: {named}{more}; either a kernel leaves "
+            "work out, such as products with zeros of a border, or other programs slowed the loops "
+            "that the limits are measured with"
+            if passed
+            else ""
+        )
 
 
 def measured_machine(
@@ -206,7 +266,7 @@ def measured_machine(
     units: Iterable[str] = (),
     functions: Iterable[str] = (),
 ) -> Machine:
-    """This machine, measured with the threads of ``target``; about a second, once for a process.
+    """This machine, measured with the threads of ``target``; some seconds, once for a process.
 
     Args:
         target: this machine.
@@ -225,14 +285,27 @@ def measured_machine(
     from autosched.runtime.probes.operations import measured_calls
     from autosched.runtime.probes.peak import measured_peak, measured_unit_peak
 
+    size = rounded_size(working_bytes)
+    reading = measured_bandwidth(target, size)
+    writing = measured_write_bandwidth(target, size)
+
+    def cache(size: int) -> CacheRates:
+        """Measured on half of it, which is there for certain; no slower than what is farther."""
+        half = size // 2
+        near, into = measured_bandwidth(target, half), measured_write_bandwidth(target, half)
+        return CacheRates(size, max(near, reading), max(into, writing))
+
+    # What the first cache holds is read sooner than a step starts.
+    sizes = {target.l2_bytes * target.threads, target.l3_bytes}
     return Machine(
         measured_peak(target),
-        measured_bandwidth(target, working_bytes),
-        rounded_size(working_bytes),
+        reading,
+        size,
         target.threads,
         units={unit: measured_unit_peak(target, unit) for unit in units},
-        writing=measured_write_bandwidth(target, working_bytes),
+        writing=writing,
         functions={name: measured_calls(target, name) for name in functions},
+        caches=tuple(cache(each) for each in sorted(sizes) if 0 < each < size),
     )
 
 
@@ -246,7 +319,10 @@ def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) 
     """
     infos = [step.info for step in program.steps]
     traffic = [info.bytes for info in infos]
-    limits = [(machine.compute_s(info), machine.memory_s(info)) for info in infos]
+    limits = [
+        (machine.compute_s(info), machine.memory_s(info, times))
+        for info, times in zip(infos, _executions(program), strict=True)
+    ]
     rows = [*profile.rows, profile.rest]
     bounds = [(1e6 * max(both), _bound(*both)) for both in limits] + [(0.0, _bound(0.0, 0.0))]
     everything = sum(
@@ -257,7 +333,15 @@ def explain_program(program: ExecutionPlan, profile: Profile, machine: Machine) 
         for row, (limit, bound), moved in zip(rows, bounds, [*traffic, 0.0], strict=True)
     ]
     ordered = tuple(sorted(found, key=lambda row: -row.lost_us))
-    return Explanation(program.name, ordered, machine, profile.stability)
+    return Explanation(program.name, ordered, machine, profile.stability, profile.interrupted)
+
+
+def _executions(program: ExecutionPlan) -> list[int]:
+    """How often each step is executed in one run."""
+    times = [1] * len(program.steps)
+    for loop in program.loops:
+        times[loop.first : loop.first + loop.count] = [loop.trips] * loop.count
+    return times
 
 
 def _bound(compute_s: float, memory_s: float) -> Bound:
@@ -291,16 +375,20 @@ def _row(
     )
 
 
+def _ms(microseconds: float) -> str:
+    return significant(microseconds / 1e3, 3)
+
+
 def _cells(row: ExplainRow) -> tuple[str, ...]:
     limited = row.bound != ""
     return (
         shorten(row.layers, 40),
         shorten(row.op, 28),
         shorten(row.shapes, 44),
-        f"{row.microseconds:.1f}",
+        significant(row.microseconds, 1),
         "" if row.std_percent is None else f"{row.std_percent:.0f}",
-        f"{row.limit_us:.1f}" if limited else "",
-        f"{row.lost_us:.1f}",
+        significant(row.limit_us, 1) if limited else "",
+        significant(row.lost_us, 1),
         f"{row.lost_percent:.1f}",
         f"{row.limit_percent:.0f}" if limited else "",
         row.bound,

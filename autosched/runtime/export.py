@@ -82,6 +82,8 @@ def export_program(
         ExportError: operators run on the host, the constants are too large for an object file, or
             a file cannot be written.
     """
+    from codegen.llvm.machine import foreign_machine
+
     check_exportable(program)
     if program.constants_bytes > _MOST_CONSTANTS:
         raise ExportError(
@@ -114,7 +116,7 @@ def export_program(
     except OSError as error:
         raise ExportError(f"cannot write the library: {error.strerror}", str(base)) from error
     needs_openmp = any(symbol.startswith(_OPENMP) for symbol in merged.undefined)
-    result = link_shared(object_file, shared, needs_openmp)
+    result = link_shared(object_file, shared, needs_openmp, foreign_machine(program.target))
     linked = shared if result.written else None
     return ExportedLibrary(prefix, object_file, header, cpp_header, linked, result.note)
 

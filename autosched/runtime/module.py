@@ -21,6 +21,7 @@ from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
 from autosched.runtime.summary import program_html, program_table
 from autosched.runtime.untuned import Untuned, untuned_tasks
+from autosched.system.limits import check_whole
 from autosched.system.stability import EMULATED, Conditions, Watch
 
 if TYPE_CHECKING:
@@ -204,10 +205,8 @@ class Module:
             InputError: a wrong input, or fewer repeats or runs before them than that.
         """
         arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
-        if repeats < 1 or warmup < 0:
-            raise InputError(
-                f"repeats must be at least 1 and warmup at least 0, got {repeats} and {warmup}"
-            )
+        check_whole("repeats", repeats, 1, InputError)
+        check_whole("warmup", warmup, 0, InputError)
         with self._loaded.call() as call, Watch() as watch:
             seconds = call.time(arrays, repeats, warmup)
         workers = runtime_of(self.target).workers
@@ -223,7 +222,7 @@ class Module:
         """Time every step inside ``repeats`` ordinary runs: a table of operators.
 
         The path is that of ``run``; a clock is read between steps.  What the steps do not account
-        for (copying the outputs, the clock) is the row "rest".
+        for (copying the outputs, the clock) is the row "rest".  Times are medians of the runs.
 
             >>> module = asd.workloads.get("GMM").task(1, 16, 16, 16).module()
             >>> profile = module.profile(repeats=5)     # print it for the table
@@ -242,8 +241,7 @@ class Module:
             InputError: a wrong input, or no repeats.
         """
         arrays = check_inputs(self.inputs, self._default(inputs), self._loaded.read)
-        if repeats < 1:
-            raise InputError(f"repeats must be at least 1, got {repeats}")
+        check_whole("repeats", repeats, 1, InputError)
         counts = None
         with self._loaded.call() as call:
             with Watch() as watch:
@@ -258,9 +256,10 @@ class Module:
     ) -> Explanation:
         """Every operator against what this machine could do at best, most time lost first.
 
-        The limit of an operator is the larger of the time of its arithmetic at the measured peak
-        (float32) and at the measured rates of functions such as exponentials, and that of its least
-        traffic at the measured bandwidths of reading and writing, all with the module's threads.
+        The limit of an operator is the larger of the time of its arithmetic, as the algorithm that
+        runs has it, at the measured peak (float32) and at the measured rates of functions such as
+        exponentials, and that of its least traffic at the measured bandwidths of reading and
+        writing, as far as it fits at those of caches, all with the module's threads.
 
         Args:
             inputs: as for ``run``; random values when None.
@@ -320,6 +319,7 @@ class Module:
         """Standard-normal floats, small integers, random booleans and digits, by input name.
 
         Raises:
+            InputError: ``seed`` is no whole number that is at least 0.
             OutOfMemoryError: an array does not fit the memory of this machine.
         """
         return random_arrays(self.inputs, seed)
@@ -334,7 +334,8 @@ class Module:
         The file holds machine code, packed constants, the plan, the target and what runs on the
         host as ONNX models: no Python objects.  It is signed with a key of this user on this
         machine (``~/.local/share/autosched/module.key``, made at the first save), so that
-        ``autosched.load`` knows it; elsewhere it has to be trusted explicitly.
+        ``autosched.load`` knows it; elsewhere it has to be trusted explicitly.  A warning says that
+        no key can be kept: other processes have to be told to trust the file, then.
         """
         from autosched.runtime.archive import write_archive
 
@@ -353,15 +354,18 @@ class Module:
         constants and a manifest.
 
         Args:
-            path: of the files, without suffix.
-            name: prefix of the C functions; default: the last part of ``path``.
+            path: of the files, without suffix.  A folder, or a path that ends with a separator,
+                takes files that are named after the model: ``"build/"`` gives ``build/mlp.o``.
+            name: prefix of the C functions; default: the name of the files.
 
         Raises:
             ExportError: operators run on the host, the constants exceed 2 GB, or a file cannot be
                 written.
         """
-        export = runtime_of(self.target).export
-        return export(self.program, self.constants, self.objects, Path(path), name)
+        from autosched.runtime.library_path import library_path
+
+        export, base = runtime_of(self.target).export, library_path(path, self.name)
+        return export(self.program, self.constants, self.objects, base, name)
 
     def summary(self) -> str:
         """A table: layers, operator, shapes, task and where each schedule comes from."""

@@ -21,9 +21,10 @@ from autosched.runtime.counters.events import CYCLES, INSTRUCTIONS
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
-from autosched.system.html import html_table
+from autosched.system.numbers import significant
 from autosched.system.optional_packages import data_frame
-from autosched.system.stability import UNMEASURED, Conditions, Stability, relative_deviation
+from autosched.system.stability import UNMEASURED, Conditions, Stability, usual_deviation
+from sketch.html import html_table
 from sketch.replaced_file import whole_output
 
 _HEADER: Final = (
@@ -32,6 +33,7 @@ _HEADER: Final = (
 _LEFT: Final = (0, 1, 2, 8, 9)
 _DIGITS: Final = 12  # of seconds: less is rounding
 _RATE_OF: Final = (CYCLES.name, INSTRUCTIONS.name)
+_INTERRUPTED: Final = 1.05  # how much longer whole runs take then than their operators and the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,16 @@ class ProfileRow:
     Attributes:
         layers: the model's layer names that it computes.
         op, shapes: what it computes, on what.
-        microseconds: time in one run.
-        percent: share of the end-to-end time.
+        microseconds: time in one run, the median of all.
+        percent: share of the total.
         gflops: 1e9 floating-point operations a second; 0 where it has none.
         peak_percent: share of the machine's measured arithmetic peak, which is that of the tensor
-            unit where it is computed on one.
+            unit where it is computed on one.  A variant is measured by its own operations, whereas
+            ``gflops`` are those of the operator as it is written.
         task: key of its tuning task; schedule: "record", "release", "model" or "host".
         counts: hardware counters in one run by event, all threads together; see ``Profile``.
-        std_percent: standard deviation over all runs, of their median; None for a single run.
+        std_percent: standard deviation of the same runs, of their median, by their quartiles: a
+            run that another program interrupts does not count.  None for a single run.
         algorithm: a variant and its error; "" where the task is computed as it is written.
     """
 
@@ -80,13 +84,15 @@ class Profile:
     Attributes:
         rows: one an operator.
         rest: what the operators do not account for: copying the outputs, the clock.
-        total: end to end; equals the sum of all others.  Its counts are those of the operators.
-        runs: number of runs that the times are means of.
+        total: the sum of all others: end to end, if nothing interrupts a run.  Its counts are those
+            of the operators.
+        runs: number of runs that the times are medians of.
         threads: worker threads.
         peak_gflops: the machine's measured arithmetic peak in float32, 1e9 operations a second.
         events: names of what was counted; empty unless counters were asked for.
         note: why counters are missing, on one line.
         stability: how far the times can be believed, from all runs.
+        whole_us: median of whole runs, end to end.
     """
 
     name: str
@@ -99,6 +105,7 @@ class Profile:
     events: tuple[str, ...] = ()
     note: str = ""
     stability: Stability = UNMEASURED
+    whole_us: float = 0.0
 
     def to_csv(self, path: str | Path) -> None:
         """Write all rows, the rest and the total as CSV with a header."""
@@ -131,6 +138,7 @@ class Profile:
             "name": self.name,
             "threads": self.threads,
             "runs": self.runs,
+            "whole_us": self.whole_us,
             "peak_gflops": self.peak_gflops,
             "events": list(self.events),
             "note": self.note,
@@ -142,17 +150,30 @@ class Profile:
 
     def __str__(self) -> str:
         table = render_table(*self._table(), _LEFT)
-        note = f"\n{self.note}" if self.note else ""
-        return f"{self._title()}\n{table}\n{self.stability}{note}"
+        return "\n".join([self._title(), table, *self._notes()])
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return html_table(self._title(), *self._table(), _LEFT, [str(self.stability), self.note])
+        return html_table(self._title(), *self._table(), _LEFT, self._notes())
 
     def _title(self) -> str:
-        return f"{self.name}, mean of {self.runs} typical runs"
+        return f"{self.name}, medians of {self.runs} run{'s' * (self.runs != 1)}"
+
+    def _notes(self) -> list[str]:
+        notes = [str(self.stability), self.interrupted, self.note]
+        return [note for note in notes if note]
+
+    @property
+    def interrupted(self) -> str:
+        """What whole runs took where that is more than their parts; "" where it is not."""
+        if self.whole_us <= _INTERRUPTED * self.total.microseconds:
+            return ""
+        return (
+            f"whole runs took {self.whole_us:.1f} us (median): something interrupts them, each "
+            "time in other operators"
+        )
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Titles of the columns, and the cells of all rows."""
@@ -175,10 +196,10 @@ def _time_cells(row: ProfileRow) -> tuple[str, ...]:
         shorten(row.layers, 40),
         shorten(row.op, 28),
         shorten(row.shapes, 44),
-        f"{row.microseconds:.1f}",
+        significant(row.microseconds, 1),
         "" if row.std_percent is None else f"{row.std_percent:.0f}",
         f"{row.percent:.1f}",
-        f"{row.gflops:.1f}" if row.gflops else "",
+        significant(row.gflops, 1) if row.gflops else "",
         f"{row.peak_percent:.0f}" if row.gflops else "",
         row.task[:8],
         schedule_label(row.schedule, row.algorithm),
@@ -193,7 +214,7 @@ def make_profile(
     counts: StepCounts | None = None,
     conditions: Conditions | None = None,
 ) -> Profile:
-    """A profile from timed runs: means over the typical ones.
+    """A profile from timed runs: medians, so that what interrupts some of them does not count.
 
     Args:
         program: what ran.
@@ -205,28 +226,25 @@ def make_profile(
     """
 
     def least_s(info: StepInfo) -> float:
-        return info.flops / peaks.of(info.unit)
+        return info.operations / peaks.of(info.unit)
 
     counted = counts or StepCounts((), ())
     by_step = counted.steps or tuple({} for _ in program.steps)
-    typical = typical_runs(seconds)
-    total = float(seconds[typical].mean())
-    means = steps[typical].mean(axis=0)
+    between = seconds - steps.sum(axis=1)
+    # of nothing but rounding, 0 is left, and no -0
+    over = round(float(np.median(between)), _DIGITS) + 0.0
+    medians = np.median(steps, axis=0)
+    total = float(medians.sum()) + over
     rows = tuple(
         replace(
             _row(step.info, float(time), total, least_s(step.info), found),
             std_percent=_spread(every),
         )
-        for step, time, found, every in zip(program.steps, means, by_step, steps.T, strict=True)
+        for step, time, found, every in zip(program.steps, medians, by_step, steps.T, strict=True)
     )
     rest = StepInfo("rest", ("(rest)",))
     everything = StepInfo("total", ("(total)",), flops=sum(s.info.flops for s in program.steps))
-    # of nothing but rounding, 0 is left, and no -0
-    over = round(total - float(means.sum()), _DIGITS) + 0.0
-    left = replace(
-        _row(rest, over, total, 0.0, {}),
-        std_percent=_spread(seconds - steps.sum(axis=1)),
-    )
+    left = replace(_row(rest, over, total, 0.0, {}), std_percent=_spread(between))
     least = sum(least_s(step.info) for step in program.steps)
     end_to_end = _row(everything, total, total, least, counted.total)
     return Profile(
@@ -234,29 +252,20 @@ def make_profile(
         rows,
         left,
         replace(end_to_end, std_percent=_spread(seconds)),
-        len(typical),
+        len(seconds),
         program.target.threads,
         peaks.flops / 1e9,
         counted.events,
         counted.note,
         Stability.of(seconds.tolist(), conditions),
+        1e6 * float(np.median(seconds)),
     )
 
 
 def _spread(seconds: NDArray[np.float64]) -> float | None:
     """Standard deviation in percent of the median, [runs]."""
-    found = relative_deviation(seconds.tolist())
+    found = usual_deviation(seconds.tolist())
     return None if found is None else 100.0 * found
-
-
-def typical_runs(seconds: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Indices of the half of the runs whose total is nearest the median, at least one.
-
-    The mean over a set of runs adds up, which a median of each step does not; leaving out the
-    extremes keeps it robust.
-    """
-    distance = np.abs(seconds - np.median(seconds))
-    return np.argsort(distance, kind="stable")[: max(1, len(seconds) // 2)]
 
 
 def _row(

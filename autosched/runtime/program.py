@@ -123,6 +123,8 @@ class StepInfo:
         written: bytes, of ``bytes``, of its outputs.
         functions: names of functions that are many instructions, and how often each of them is
             evaluated in one run of the program.
+        computed: operations of the variant in one run of the program, where one is computed and has
+            another number of them; 0: ``flops``.
     """
 
     name: str
@@ -137,6 +139,12 @@ class StepInfo:
     unit: str = ""
     written: float = 0.0
     functions: tuple[tuple[str, float], ...] = ()
+    computed: float = 0.0
+
+    @property
+    def operations(self) -> float:
+        """What the kernel computes in one run of the program; ``flops`` is what is asked for."""
+        return self.computed or self.flops
 
 
 def schedule_label(schedule: str, algorithm: str) -> str:

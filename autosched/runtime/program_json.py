@@ -145,6 +145,7 @@ def _info_of(data: Mapping[str, Any]) -> StepInfo:
         unit=json_text(data.get("unit", "")),
         written=_amount(data.get("written", 0)),
         functions=_each(_calls_of, data.get("functions", [])),
+        computed=_amount(data.get("computed", 0)),
     )
 
 

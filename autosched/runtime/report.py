@@ -18,6 +18,7 @@ from autosched.runtime.explanation import ExplainRow, Explanation
 from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.roofline import RooflinePoint, roofline_chart
 from autosched.runtime.summary import HEADER, LEFT, program_rows, program_totals
+from autosched.system.numbers import significant
 from autosched.system.release import __version__
 from autosched.system.versions import software_versions
 
@@ -28,8 +29,8 @@ _OPERATORS: Final = (
 _OPERATORS_LEFT: Final = (0, 1, 2, 8, 9, 10)
 _LIMITS: Final = (
     "A limit is the larger of the operations over the arithmetic peak and of inputs, constants and "
-    "outputs, each once, over the bandwidth. Algorithms with fewer operations, and data that stay "
-    "in a nearer cache, may be faster."
+    "outputs, each once, over the bandwidth of the caches that hold them. Operations are those of "
+    "the algorithm that is computed."
 )
 
 
@@ -119,11 +120,11 @@ def _row(label: str, row: ExplainRow) -> tuple[str, ...]:
         label,
         row.layers,
         row.shapes,
-        f"{row.microseconds:.1f}",
+        significant(row.microseconds, 1),
         "" if row.std_percent is None else f"{row.std_percent:.0f}",
         percent(row.percent / 100),
-        f"{row.limit_us:.1f}" if limited else "",
-        f"{row.lost_us:.1f}",
+        significant(row.limit_us, 1) if limited else "",
+        significant(row.lost_us, 1),
         row.bound,
         row.task[:8],
         schedule_label(row.schedule, row.algorithm),

@@ -8,7 +8,8 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.table import render_table, shorten, size_text
 from autosched.runtime.untuned import untuned_warning
-from autosched.system.html import html_table
+from autosched.system.numbers import significant
+from sketch.html import html_table
 
 HEADER: Final = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule")
 LEFT: Final = (1, 2, 3, 5, 6)
@@ -37,7 +38,7 @@ def program_rows(program: ExecutionPlan) -> list[tuple[str, ...]]:
             shorten(", ".join(step.info.layers) or step.info.name, 44),
             step.info.op,
             shorten(step.info.shapes, 52),
-            f"{step.info.flops / 1e6:.1f}",
+            significant(step.info.flops / 1e6, 1),
             step.info.task[:8],
             schedule_label(step.info.schedule, step.info.algorithm),
         )
@@ -67,7 +68,7 @@ def program_totals(program: ExecutionPlan) -> list[str]:
     untuned = untuned_warning(program)
     flops = sum(info.flops for info in infos)
     lines = [
-        f"{len(infos)} kernels, {len(tasks)} tasks, {flops / 1e9:.3f} GFLOP, "
+        f"{len(infos)} kernels, {len(tasks)} tasks, {significant(flops / 1e9, 3)} GFLOP, "
         f"{runtime_of(program.target).workers} {program.target.threads}",
         _memory(program),
     ]

@@ -1,7 +1,8 @@
 """The key of this user on this machine, which tells modules that were saved here from others.
 
 32 random bytes in a file that only its owner may read.  It is made when the first module is saved.
-Whoever can read the key could run code as this user anyway.
+Whoever can read the key could run code as this user anyway.  Where no such file can be kept, a
+process signs with a key of its own: no other process knows what it saved.
 """
 
 from __future__ import annotations
@@ -13,12 +14,26 @@ import os
 import secrets
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _KEY_BYTES: Final = 32
 _FOLDER: Final = ".local/share/autosched"
 _FILE: Final = "module.key"
 _PURPOSE: Final = b"autosched module\0"
+# Of this process, and of those that it forks.
+_UNKEPT: Final = secrets.token_bytes(_KEY_BYTES)
+
+
+class KeySignature(NamedTuple):
+    """What only this user on this machine, or only this process, can write under a content.
+
+    Attributes:
+        text: HMAC-SHA256.
+        unkept: why its key is that of this process, and not that of the user; "" where it is.
+    """
+
+    text: str
+    unkept: str
 
 
 def key_file() -> Path | None:
@@ -31,53 +46,61 @@ def key_file() -> Path | None:
     return home / _FOLDER / _FILE if home.is_absolute() else None
 
 
-def signature(content: bytes, create: bool = False) -> str | None:
-    """What only this user on this machine can write under ``content``: HMAC-SHA256 as text.
-
-    None where there is no key: none was made yet, it cannot be stored, or others may read it.
-    ``create``: make one where there is none.
-    """
-    key = _read_key()
-    if key is None and create:
+def signature(content: bytes) -> KeySignature:
+    """The signature of ``content``; makes the user's key where there is none."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            return KeySignature(_signed(_read_key(), content), "")
         _make_key()
-        key = _read_key()
-    return None if key is None else hmac.new(key, _PURPOSE + content, hashlib.sha256).hexdigest()
+        return KeySignature(_signed(_read_key(), content), "")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return KeySignature(_signed(_UNKEPT, content), f"{where}{error.strerror or error}")
 
 
 def is_signed(content: bytes, found: str | None) -> bool:
-    """Whether ``found`` is the signature of ``content``."""
-    expected = signature(content)
-    if expected is None or found is None:
-        return False
-    return hmac.compare_digest(expected.encode(), found.encode())
+    """Whether ``found`` is the signature of ``content`` by this user, or by this process."""
+    keys = [_UNKEPT]
+    with contextlib.suppress(OSError):
+        keys.append(_read_key())
+    given = (found or "").encode()
+    return any(hmac.compare_digest(_signed(key, content).encode(), given) for key in keys)
 
 
-def _read_key() -> bytes | None:
+def _signed(key: bytes, content: bytes) -> str:
+    return hmac.new(key, _PURPOSE + content, hashlib.sha256).hexdigest()
+
+
+def _place() -> Path:
     path = key_file()
     if path is None:
-        return None
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
-            state = os.fstat(stream.fileno())
-            key = stream.read(_KEY_BYTES + 1) if stat.S_ISREG(state.st_mode) else b""
-    except OSError:
-        return None
-    private = state.st_uid == os.getuid() and not state.st_mode & 0o077
-    return key if private and len(key) == _KEY_BYTES else None
+        raise OSError("this user has no home folder")
+    return path
+
+
+def _read_key() -> bytes:
+    """The key; raises OSError where there is none that only this user may read."""
+    path = _place()
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+        state = os.fstat(stream.fileno())
+        key = stream.read(_KEY_BYTES + 1) if stat.S_ISREG(state.st_mode) else b""
+    if state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise OSError(f"{path}: others may read it, or it is theirs")
+    if len(key) != _KEY_BYTES:
+        raise OSError(f"{path}: it is no key")
+    return key
 
 
 def _make_key() -> None:
-    """Write a key; of several processes that try, one does."""
-    path = key_file()
-    if path is None:
-        return
+    """Write a key; of several processes that try, one does.  Raises OSError where none can."""
+    path = _place()
     partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            with open(os.open(partial, flags, 0o600), "wb") as stream:
-                stream.write(secrets.token_bytes(_KEY_BYTES))
-            os.link(partial, path)  # fails where another process was first
-        finally:
-            partial.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(partial, flags, 0o600), "wb") as stream:
+            stream.write(secrets.token_bytes(_KEY_BYTES))
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from autosched.search.genetic import GeneticPolicy
 from autosched.search.grid import GridPolicy
 from autosched.search.measured import Measured
 from autosched.search.options import SearchOptions
+from autosched.search.own_policy import OwnPolicy
 from autosched.search.policy import SearchPolicy
 from autosched.search.random_search import RandomPolicy
 from autosched.search.scorer import Scorer
@@ -49,7 +50,7 @@ def make_policy(
         case str() as unknown:
             assert_never(unknown)
         case factory:
-            return factory(space, scorer, rng, measured)
+            return OwnPolicy(lambda: factory(space, scorer, rng, measured))
 
 
 def uses_model(options: SearchOptions) -> bool:

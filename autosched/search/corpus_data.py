@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -61,7 +62,7 @@ class CorpusReplayer:
 
 def machine_task(task: CorpusTask, target: Target) -> str:
     """What a dataset calls a task on a machine: times of two machines do not compare."""
-    machine = sha256(repr(identity(target)).encode()).hexdigest()[:16]
+    machine = sha256(json.dumps(identity(target).to_json()).encode()).hexdigest()[:16]
     return f"{task.key} {target.arch} {target.threads} {machine}"
 
 

@@ -282,8 +282,9 @@ def build_recorded(
 ) -> tuple[_Built, Recalled] | None:
     """What ``build`` makes of the best candidate of a log that it accepts, and that candidate.
 
-    None without one.  Warns of lines that cannot be read, of records that are not accepted, and of
-    a log without a record of the task's target.
+    None without one.  Warns of lines that cannot be read, of records that are not accepted, of a
+    log that does not exist or has no record of the task, and of one without a record of the task's
+    target.
 
     Args:
         task: what is built.
@@ -297,9 +298,11 @@ def build_recorded(
     check_choice("accuracy", accuracy, ACCURACIES)
     records: Sequence[Record] = ()
     if log is not None:
-        found = open_store(log).read_best((task.key,), task.target)
+        store = open_store(log)
+        found = store.read_best((task.key,), task.target)
+        unmatched = found.unmatched(store.name, f"task {task.name}")
         warning = target_warning(found.records, task.target)
-        notify((*found.warnings, *filter(None, [warning])))
+        notify((*found.warnings, *filter(None, [unmatched, warning])))
         records = held_to(found.records, task, accuracy)
     return build_usable(task, records, build)
 

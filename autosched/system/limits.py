@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 from autosched.system.errors import OptionError
+from sketch.errors import AutoschedError, quoted
 
 # By annotation: the type of a value, and what it is called.  Others have checks of their own.
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
@@ -31,6 +32,22 @@ def check_number(name: str, value: float, low: float, high: float) -> None:
     if not number or not low <= value <= high:
         limit = f"at least {low}" if high == math.inf else f"between {low} and {high}"
         raise OptionError(f"{name} is {value!r}", hint=f"give a number that is {limit}")
+
+
+def check_whole(
+    name: str, value: object, low: int, error: type[AutoschedError] = OptionError
+) -> None:
+    """Raise an error unless ``value`` is a whole number that is at least ``low``.
+
+    Args:
+        name: of the argument, for the error.
+        value: what was given.
+        low: least value.
+        error: its class.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
+        hint = f"give a whole number that is at least {low}"
+        raise error(f"{name} is {quoted(value)}", hint=hint)
 
 
 def check_choice(name: str, value: object, known: Sequence[str]) -> None:

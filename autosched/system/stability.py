@@ -31,6 +31,7 @@ _PARENT, _TIMES = 1, (11, 12, 13, 14)
 _BUSY: Final = (0, 1, 2, 5, 6)
 _STOLEN: Final = 7
 _COUNTED: Final = 8
+_QUARTILES_APART: Final = 1.349  # those of a normal distribution, in standard deviations
 _LEAST_TICKS: Final = 10  # of 10 ms each: shares of shorter times are mostly rounding
 
 
@@ -193,6 +194,18 @@ def relative_deviation(times: Sequence[float]) -> float | None:
     """Standard deviation over median; None for fewer than two times."""
     middle = statistics.median(times) if times else 0.0
     return statistics.stdev(times) / middle if len(times) > 1 and middle > 0 else None
+
+
+def usual_deviation(times: Sequence[float]) -> float | None:
+    """Standard deviation over median, by the quartiles of the times: few outliers do not count.
+
+    That of a normal distribution with such quartiles.  None for fewer than two times.
+    """
+    middle = statistics.median(times) if times else 0.0
+    if len(times) < 2 or middle <= 0:
+        return None
+    low, _, high = statistics.quantiles(times, n=4, method="inclusive")
+    return (high - low) / _QUARTILES_APART / middle
 
 
 def share(value: float | None) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeGuard
 
 from autosched.system.errors import TaskError
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.tensor import Tensor
 from sketch.rules.backend import algorithms_of, unsearched_algorithms
 from sketch.target.target import Target
 from sketch.variants import variants_of
@@ -34,7 +35,7 @@ class Variant:
     dag: ComputeDAG
 
 
-Programs = ComputeDAG | Mapping[str, ComputeDAG] | Sequence[Variant]
+Programs = ComputeDAG | Tensor | Sequence[Tensor] | Mapping[str, ComputeDAG] | Sequence[Variant]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -43,8 +44,9 @@ class TaskSpec:
 
     Attributes:
         variants: the programs that compute it; the first is the reference for all of them.  A
-            program that is given alone gets those that ``sketch.variants`` derives from it.
-        target: the machine.
+            program that is given alone, or the tensors that are its outputs, gets those that
+            ``sketch.variants`` derives from it.
+        target: the machine; this one's CPU, where none is given.
         name: for people; no part of the key.
         weight: how often the computation occurs in what is tuned.
         rules: derive the sketches; None: the target's default rules.  No part of the key: records
@@ -60,11 +62,13 @@ class TaskSpec:
     def __init__(
         self,
         program: Programs,
-        target: Target,
+        target: Target | None = None,
         name: str = "",
         weight: float = 1.0,
         rules: tuple[SketchRule, ...] | None = None,
     ) -> None:
+        if target is None:
+            target = _this_machine()
         if not isinstance(target, Target):
             raise TaskError(f"target {target!r} is no Target", hint='write asd.Target("cpu")')
         variants = _variants(program, target)
@@ -139,11 +143,19 @@ class TaskSpec:
         return f"{self.name} [{shapes}] {self.flops / 1e6:.4g} MFLOP ({names})"
 
 
+def _this_machine() -> Target:
+    from codegen.named_targets import named_target
+
+    return named_target("cpu")
+
+
 def _named(name: str, variants: Sequence[Variant]) -> Variant | None:
     return next((variant for variant in variants if variant.name == name), None)
 
 
 def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
+    if _are_tensors(program):
+        program = ComputeDAG(program)
     match program:
         case ComputeDAG():
             others = variants_of(program, algorithms_of(target))
@@ -151,7 +163,7 @@ def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
         case Mapping():
             found = tuple(Variant(name, dag) for name, dag in program.items())
         case _:
-            found = tuple(program) if isinstance(program, Sequence) else (program,)
+            found = tuple(_listed(program))
     for variant in found:
         if not isinstance(variant, Variant) or not isinstance(variant.dag, ComputeDAG):
             raise TaskError(f"{variant!r} is no program", hint="give a ComputeDAG")
@@ -162,6 +174,16 @@ def _variants(program: Programs, target: Target) -> tuple[Variant, ...]:
         raise TaskError(f"two variants have one name: {names}", hint="give each its own")
     _check_same_interface(found)
     return found
+
+
+def _listed(program: Any) -> Sequence[Any]:
+    return program if isinstance(program, Sequence) else (program,)
+
+
+def _are_tensors(program: object) -> TypeGuard[Sequence[Tensor] | Tensor]:
+    """Whether it is a tensor, or some and nothing else."""
+    listed = _listed(program)
+    return len(listed) > 0 and all(isinstance(item, Tensor) for item in listed)
 
 
 def _check_same_interface(variants: tuple[Variant, ...]) -> None:

@@ -8,7 +8,9 @@ Python's, whose ``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is
 is a root, which minus infinity does not have.  Attention with a mask is 0 for torch where a query
 sees no key; in ONNX it would be no number or the mean of all values.  Causal attention leaves
 hidden keys out, whatever they are; a mask that is added would let NaN through.  Of nothing, none
-is true; the exporter takes the largest of no integers, which is another number than 0.
+is true; the exporter takes the largest of no integers, which is another number than 0.  What it
+shifts is signed afterwards, so that bytes from 128 on become negative.  Whether any or all bytes
+are true is a byte.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
+
+from autosched.torch_frontend.error_functions import erfc, erfcx
+from autosched.torch_frontend.missing import missing_functions
+
+_BYTE: Final = 8  # bits
+_LOG_2: Final = math.log(2)
 
 
 def decompositions() -> dict[Any, Any]:
@@ -30,6 +38,9 @@ def decompositions() -> dict[Any, Any]:
         aten.log2.default: partial(_log, 2),
         aten.log10.default: partial(_log, 10),
         aten.logaddexp.default: _logaddexp,
+        aten.logaddexp2.default: _logaddexp2,
+        aten.erfc.default: erfc,
+        aten.special_erfcx.default: erfcx,
         aten.sign.default: _sign,
         aten.sgn.default: _sign,
         aten.atan2.default: _atan2,
@@ -42,8 +53,42 @@ def decompositions() -> dict[Any, Any]:
         aten.any.default: _any,
         aten.any.dim: _any,
         aten.any.dims: _any_of_dims,
+        aten.all.default: _all,
+        aten.all.dim: _all,
+        aten.all.dims: _all,
         aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
+        **_shifts(aten),
+        aten.scatter.src: partial(_scatter, aten.scatter.src),
+        aten.scatter_add.default: partial(_scatter, aten.scatter_add.default),
+        aten.scatter_reduce.two: partial(_scatter, aten.scatter_reduce.two),
+        **missing_functions(),
     }
+
+
+def _shifts(aten: Any) -> dict[Any, Any]:
+    """Those written as Python's signs are operators of their own for torch."""
+    operators = aten.bitwise_left_shift, aten.bitwise_right_shift
+    signs = aten.__lshift__, aten.__rshift__
+    shifts: dict[Any, Any] = {}
+    for operator, sign in zip(operators, signs, strict=True):
+        overloads = operator.Tensor, operator.Tensor_Scalar, operator.Scalar_Tensor
+        shifts |= dict.fromkeys(overloads, partial(_shift, operator))
+        shifts |= {sign.Tensor: operator.Tensor, sign.Scalar: operator.Tensor_Scalar}
+    return shifts
+
+
+def _shift(operator: Any, x: Any, places: Any) -> Any:
+    """Bytes are shifted as int32."""
+    import torch
+
+    if torch.result_type(x, places) != torch.uint8:
+        return NotImplemented
+    data = x.to(torch.int32) if isinstance(x, torch.Tensor) else x
+    if isinstance(places, torch.Tensor):
+        amount = places.to(torch.int32).clamp(max=_BYTE)
+    else:
+        amount = places if 0 <= places < _BYTE else _BYTE
+    return (operator(data, amount) & 0xFF).to(torch.uint8)
 
 
 def _log1p(x: Any) -> Any:
@@ -84,7 +129,16 @@ def _logaddexp(x: Any, y: Any) -> Any:
     x, y = _promoted(x, y)
     difference = (x - y).abs()
     largest = torch.maximum(x, y)
-    return torch.where(x == y, x + 0.6931471805599453, largest + (-difference).exp().log1p())
+    return torch.where(x == y, x + _LOG_2, largest + (-difference).exp().log1p())
+
+
+def _logaddexp2(x: Any, y: Any) -> Any:
+    """To base 2: no power of a large number."""
+    import torch
+
+    x, y = _promoted(x, y)
+    more = ((x - y).abs() * -_LOG_2).exp().log1p() / _LOG_2
+    return torch.where(x == y, x + 1, torch.maximum(x, y) + more)
 
 
 def _sign(x: Any) -> Any:
@@ -176,16 +230,28 @@ def _as_float(x: Any) -> Any:
 
 
 def _any(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """That of nothing; the exporter does the others right."""
+    """That of nothing and of bytes; the exporter does the others right."""
     import torch
 
+    if x.dtype == torch.uint8:
+        truth = x.bool()
+        return (truth.any() if dim is None else truth.any(dim, keepdim)).to(x.dtype)
     reduced = range(x.dim()) if dim is None or not x.dim() else (dim % x.dim(),)
     if not any(_is_empty(x.shape[axis]) for axis in reduced):
         return NotImplemented
     shape = [1 if axis in reduced else n for axis, n in enumerate(x.shape)]
     kept = shape if keepdim else [n for axis, n in enumerate(x.shape) if axis not in reduced]
-    dtype = torch.uint8 if x.dtype == torch.uint8 else torch.bool
-    return torch.full(kept, 0, dtype=dtype)
+    return torch.full(kept, 0, dtype=torch.bool)
+
+
+def _all(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Of bytes it is a byte."""
+    import torch
+
+    if x.dtype != torch.uint8:
+        return NotImplemented
+    truth = x.bool()
+    return (truth.all() if dim is None else truth.all(dim, keepdim)).to(x.dtype)
 
 
 def _any_of_dims(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False) -> Any:
@@ -196,6 +262,15 @@ def _any_of_dims(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False
     for axis in reduced:
         x = x.any(axis, True)
     return x if keepdim else x.squeeze(reduced)
+
+
+def _scatter(operator: Any, x: Any, dim: int, index: Any, src: Any, *how: Any, **more: Any) -> Any:
+    """Elements of ``src`` beyond the index are not read; ONNX wants them away."""
+    if src.shape == index.shape:
+        return NotImplemented
+    for axis, extent in enumerate(index.shape):
+        src = src.narrow(axis, 0, extent)
+    return operator(x, dim, index, src, *how, **more)
 
 
 def _is_empty(extent: Any) -> bool:
@@ -219,8 +294,10 @@ def _attention(
     if _is_empty(key.shape[-2]):
         return query.new_zeros((*query.shape[:-1], value.shape[-1]))
     alone = (attn_mask is None) == is_causal or empty  # the exporter writes 0 for "as before"
-    if not alone or dropout_p or more.get("enable_gqa"):
+    alone = alone or more.get("enable_gqa", False)  # in ONNX, keys share heads as values do
+    if not alone or dropout_p:
         return NotImplemented  # torch's exporter does it right, or says that it cannot
+    key, value = (_of_each_head(shared, query) for shared in (key, value))
     scale = more.get("scale")
     scale = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
     scores = (query * scale) @ key.mT
@@ -234,6 +311,16 @@ def _attention(
         mask = torch.where(mask, 0.0, -torch.inf).to(query.dtype)
     unseen = mask.amax(-1, keepdim=True) == -torch.inf
     return torch.where(unseen, 0.0, (scores + mask).softmax(-1)) @ value
+
+
+def _of_each_head(shared: Any, query: Any) -> Any:
+    """Keys or values, repeated for the heads of queries that share them."""
+    heads = query.shape[-3] if query.dim() > 2 else 1
+    if shared.dim() < 3 or shared.shape[-3] == heads:
+        return shared
+    own = shared.shape[-3]
+    repeated = shared.unsqueeze(-3).expand(*shared.shape[:-2], heads // own, *shared.shape[-2:])
+    return repeated.reshape(*shared.shape[:-3], heads, *shared.shape[-2:])
 
 
 def _flash_attention(

@@ -20,7 +20,7 @@ from typing import Any, Final
 from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.encoder_layer import encoder_layer
 from autosched.torch_frontend.export import check_exporter
-from autosched.torch_frontend.options import backend_options
+from autosched.torch_frontend.options import backend_options, check_mode
 from autosched.torch_frontend.recurrent_layer import (
     allow_recurrent_layers,
     as_single_operators,
@@ -35,15 +35,26 @@ allow_recurrent_layers()  # torch asks for it when it meets the layer, before it
 
 
 def backend(
-    graph_module: Any, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+    graph_module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
     """The entry point that torch finds under the name ``autosched``.
 
+    Args:
+        graph_module: what torch.compile traced.
+        example_inputs: of it.
+        options: see ``BackendOptions``.
+        mode: that of ``torch.compile``; torch's own back end has others than None.
+
     Raises:
-        OptionError: an option that does not exist, or a value that makes no sense.
+        OptionError: an option that does not exist, a value that makes no sense, or a mode.
         ModelImportError: torch's exporter is missing.
     """
     check_exporter()
+    check_mode(mode)
     import torch
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd

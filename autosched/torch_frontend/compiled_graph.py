@@ -26,10 +26,12 @@ from autosched.torch_frontend.number_results import (
     numbers_of,
 )
 from autosched.torch_frontend.options import BackendOptions
+from autosched.torch_frontend.results import with_types_of
 from autosched.torch_frontend.tensors import (
     check_dtype,
     is_plain,
     is_tracked,
+    memory_of,
     signature_of,
     to_numpy,
     to_torch,
@@ -38,7 +40,7 @@ from autosched.torch_frontend.tensors import (
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
-    from autosched.graph.ir import Network, Value
+    from autosched.graph.ir import Network
     from autosched.runtime.module import Module
 
 LOG: Final = logging.getLogger("autosched.torch")
@@ -55,6 +57,7 @@ class _Specialised:
     Attributes:
         module: None: torch runs it.
         versions: state of the constants that were compiled in.
+        memories: of these constants; no other tensor has the same version meanwhile.
         inputs: name and position of each input of the module.
         numbers: results that are no tensors, by position; shapes decide them.
         layouts: of results that do not lie in memory of their own in row-major order.
@@ -64,6 +67,7 @@ class _Specialised:
 
     module: Module | None
     versions: tuple[Any, ...]
+    memories: tuple[Any, ...] = ()
     inputs: tuple[tuple[str, int], ...] = ()
     numbers: Mapping[int, Any] = field(default_factory=dict)
     layouts: Mapping[int, Layout] = field(default_factory=dict)
@@ -184,7 +188,8 @@ class CompiledGraph:
         theirs = self._with_torch(args)
         layouts = layouts_of(theirs, self._computed)
         inputs, numbers = self._inputs(module, args), numbers_of(self._outputs, theirs)
-        return _Specialised(module, versions, inputs, numbers, layouts, tuning, kept)
+        memories = tuple(memory_of(args[index]) for index in sorted(self._static))
+        return _Specialised(module, versions, memories, inputs, numbers, layouts, tuning, kept)
 
     def _swap(self, key: tuple[Any, ...], tuned: Module, args: Sequence[Any]) -> None:
         """Use tuned kernels for calls from now on, if they compute the same."""
@@ -266,17 +271,16 @@ class CompiledGraph:
         variable = self._variable(args)
         bound = _bind(self._graph, args, variable, self._computed)
         network = from_onnx(_exported(bound, [args[index].detach() for index in variable]))
-        self._check_outputs(network.outputs)
-        return self._checked(network, kept, args)
+        theirs = [self._outputs[index].meta["val"] for index in self._computed]
+        return self._checked(with_types_of(theirs, network), kept, args)
 
     def _checked(self, network: Network, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
         """A network compiled and compared with torch, and kept."""
         if kept is not None:
             network = replace(network, name=kept.name)
         background = self._options.tune == "background"
-        module = network_module(
-            network, self._options.without_tuning() if background else self._options
-        )
+        options = self._options.without_tuning() if background else self._options
+        module = network_module(network, options, self._name)
         self._check_results(module, args)
         if background:
             return module, BackgroundTuning(network, self._options, self._name)
@@ -294,18 +298,6 @@ class CompiledGraph:
         on_host = ", ".join(f"{s.info.op} ({s.info.name})" for s in program.host_steps)
         if on_host:
             LOG.warning("operators without a kernel run on the host: %s", on_host)
-
-    def _check_outputs(self, outputs: Sequence[Value]) -> None:
-        """ONNX knows no complex numbers: torch's exporter writes them as pairs."""
-        if len(outputs) != len(self._computed):
-            raise ModelImportError(f"of {len(self._computed)} outputs ONNX has {len(outputs)}")
-        for index, ours in zip(self._computed, outputs, strict=True):
-            theirs = self._outputs[index].meta["val"]
-            if str(theirs.dtype) != f"torch.{ours.dtype}" or theirs.dim() != len(ours.shape):
-                raise ModelImportError(
-                    f"an output is {theirs.dtype} with {theirs.dim()} dimensions, as ONNX it is "
-                    f"{ours.type}"
-                )
 
     def _check_results(self, module: Module, args: Sequence[Any]) -> None:
         """Compare with torch once: its exporter and ONNX may see an operator in another way."""

@@ -14,7 +14,14 @@ from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network
 from autosched.torch_frontend.accurate import decompositions
 from autosched.torch_frontend.aten import NotTakenError, network_of_program
+from autosched.torch_frontend.output_names import (
+    check_output_names,
+    names_of_parts,
+    with_output_names,
+)
 from autosched.torch_frontend.recurrent_layer import translations
+from autosched.torch_frontend.results import tensors_of, with_types_of
+from autosched.torch_frontend.tensors import check_dtype
 from autosched.torch_frontend.translation import make_translatable
 
 LOG: Final = logging.getLogger("autosched.torch")
@@ -22,22 +29,30 @@ _EXPORTERS: Final = ("torch.onnx", "onnxscript", "onnx_ir")
 _INSTALL: Final = "install them: pip install 'autosched[torch]'"
 
 
-def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Network:
+def from_torch(
+    module: Any,
+    example_inputs: Any,
+    name: str | None = None,
+    output_names: Sequence[str] | None = None,
+) -> Network:
     """Import a ``torch.nn.Module`` as a network.
 
     The module is exported in evaluation mode (dropout off, batch-norm with its statistics); its own
     mode is as before afterwards.  The network's inputs are called like the parameters of
-    ``forward``; its outputs come in the order in which the module's result is flattened.
+    ``forward``; its outputs come in the order in which the module's result is flattened, and are
+    called like its keys and fields (``y``, ``boxes.0``; ``output_0`` of a tuple).
 
     Args:
         module: the module; its weights are copied.
         example_inputs: a tensor, a sequence of arguments, or a mapping of keyword arguments for
             ``forward``; they fix shapes and dtypes.
         name: name of the network; default: the module's class, in lower case.
+        output_names: other names of the outputs, one for each.
 
     Raises:
         ModelImportError: torch or its ONNX exporter is missing, the module cannot be exported (what
-            torch says is part of the message), or it contains operators that are not supported.
+            torch says is part of the message), it contains operators that are not supported, or
+            ``output_names`` are not as many, or not different.
     """
     torch = _import_torch()
     if not isinstance(module, torch.nn.Module):
@@ -51,6 +66,9 @@ def from_torch(module: Any, example_inputs: Any, name: str | None = None) -> Net
     finally:
         for child, training in modes.items():
             child.training = training
+    if output_names is not None:
+        check_output_names(output_names, network, f"module {type(module).__name__}")
+        network = with_output_names(network, output_names)
     return Network(name or type(module).__name__.lower(), network.graph)
 
 
@@ -58,6 +76,14 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
     """By our own converters where they know all operators, else as torch's exporter writes it."""
     where = f"module {type(module).__name__}"
     program = _program(module, args, kwargs, where)
+    results = tensors_of(program, where)
+    _check_inputs(program)
+    network = _network_of(program, where)
+    named = with_output_names(network, names_of_parts(program, network.inputs))
+    return with_types_of(results, named, where)
+
+
+def _network_of(program: Any, where: str) -> Network:
     try:
         with _exporting(where):
             pure = program.run_decompositions({})  # side effects become part of the signature
@@ -68,6 +94,14 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
     from autosched.onnx.importer import from_onnx
 
     return from_onnx(_onnx_model(program, where))
+
+
+def _check_inputs(program: Any) -> None:
+    """Raise ModelImportError if no network has inputs of the type of one."""
+    given = [name for name in program.graph_signature.user_inputs if isinstance(name, str)]
+    for node in program.graph.nodes:
+        if node.name in given and hasattr(node.meta.get("val"), "dtype"):
+            check_dtype(node.meta["val"], node.name)
 
 
 def _with_own_weights(network: Network) -> Network:

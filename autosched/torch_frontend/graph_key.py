@@ -24,8 +24,9 @@ _PACKAGES: Final = ("autosched", "codegen", "costmodel", "sketch")
 # Operators whose meaning is that of torch's version; others are anybody's.
 _NAMESPACES: Final = ("aten", "prims")
 _MODULES: Final = ("_operator", "math", "torch")
-# Where a graph is kept does not matter; the target and the log are more than their names.
-_APART: Final = ("target", "threads", "log", "shapes", "cache", "cache_bytes")
+# Where a graph is kept and what is said do not matter; the target and the log are more than their
+# names.
+_APART: Final = ("target", "threads", "log", "shapes", "cache", "cache_bytes", "quiet")
 _CHOICES: Final = tuple(item.name for item in fields(BackendOptions) if item.name not in _APART)
 
 

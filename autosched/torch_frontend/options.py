@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 from autosched.api import AnyTarget, resolve_target
 from autosched.network_source import PathText
 from autosched.records.accuracy import ACCURACIES, Accuracy
+from autosched.records.store import open_store
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_choice, check_kinds, check_number
 from autosched.tuning.options import EFFORTS, Effort, parse_budget
@@ -45,9 +46,11 @@ class BackendOptions:
         cache: a folder in which compiled graphs are kept for other processes; True: one in the
             user's home; False: they are not kept.
         cache_bytes: of that folder; the files that were used longest ago go.
+        quiet: say nothing on stderr while a graph is tuned before it runs.
 
     Raises:
         OptionError: a value that makes no sense.
+        RecordError: ``log`` is no name of a log.
     """
 
     target: AnyTarget = "cpu"
@@ -62,6 +65,7 @@ class BackendOptions:
     shapes: int = 16
     cache: CacheChoice = True
     cache_bytes: int = 4 << 30
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         check_kinds(self)
@@ -74,6 +78,8 @@ class BackendOptions:
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), 1, math.inf)
         check_number("cache_bytes", self.cache_bytes, 0, math.inf)
+        if self.log is not None:
+            open_store(self.log)
         if not isinstance(self.cache, bool | str | PathLike):
             raise OptionError(f"cache is {self.cache!r}", hint="give a folder, True or False")
         if self.budget is not None:
@@ -111,3 +117,13 @@ def backend_options(given: Mapping[str, Any] | None) -> BackendOptions:
             raise OptionError(f"option {name!r} is unknown", hint=f"give {_ELSEWHERE[name]}")
         check_choice("option", name, names)
     return BackendOptions(**chosen)
+
+
+def check_mode(mode: str | None) -> None:
+    """Raise OptionError for a mode of ``torch.compile``: they are of torch's own back end."""
+    if mode is not None:
+        raise OptionError(
+            f"mode {mode!r} is one of torch's own back end",
+            hint='leave it out; options={"effort": "quick"} measures schedules, and '
+            '{"budget": "10m", "log": "model.jsonl"} tunes',
+        )

@@ -49,7 +49,8 @@ def version_of(value: Any) -> Any:
     """Changes whenever the tensor's elements are written or replaced.
 
     ``tensor.data`` and NumPy write past torch's counter: what they write into the first or the last
-    elements is seen.
+    elements is seen.  A tensor that takes the place of another is told from it as long as somebody
+    keeps the ``memory_of`` that one: allocators give out freed addresses again.
     """
     if not hasattr(value, "_version"):
         return value
@@ -57,7 +58,15 @@ def version_of(value: Any) -> Any:
     covered = (1 + steps) * value.element_size() if value.numel() else 0
     start, size = value.data_ptr(), min(covered, _SEEN_BYTES)
     end = start + covered - size
-    return start, value._version, string_at(start, size), string_at(end, size)
+    storage = value.untyped_storage()._cdata
+    return storage, start, value._version, string_at(start, size), string_at(end, size)
+
+
+def memory_of(value: Any) -> Any:
+    """Keeps the identity of a tensor's memory, not the memory, from being given to another."""
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    return StorageWeakRef(value.untyped_storage()) if hasattr(value, "_version") else None
 
 
 def digest_of(tensor: Any) -> str:

@@ -33,7 +33,7 @@ def tune_and_save(network: Network, options: BackendOptions, folder: Path) -> No
     Raises:
         AutoschedError: as ``autosched.tune`` and ``autosched.compile``.
     """
-    own = replace(options, log=options.log or folder / _LOG)
+    own = replace(options, log=options.log or folder / _LOG, quiet=True)
     network_module(network, own).save(folder / MODULE)
 
 

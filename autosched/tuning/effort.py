@@ -72,7 +72,7 @@ def network_contents_at(
         return contents_from_log(network, target, log, effort == "none", check, accuracy)
     with _job(log, accuracy) as (job, store):
         _measure(lambda: tune_networks([network], target, job).result)
-        return contents_from_log(network, target, store, check=check, accuracy=accuracy)
+        return contents_from_log(network, target, _written(store), False, check, accuracy)
 
 
 def task_contents_at(
@@ -95,7 +95,7 @@ def task_contents_at(
         return task_from_log(task, constants, log, accuracy, effort == "none")
     with _job(log, accuracy) as (job, store):
         _measure(lambda: tune_task(task, constants, job).result)
-        return task_from_log(task, constants, store, accuracy)
+        return task_from_log(task, constants, _written(store), accuracy)
 
 
 @contextmanager
@@ -105,6 +105,11 @@ def _job(log: AnyLog | None, accuracy: Accuracy) -> Iterator[tuple[TuneJob, Reco
         store = open_store(Path(folder) / "measured.jsonl" if log is None else log)
         options = replace(MEASURED, accuracy=accuracy)
         yield TuneJob(options=options, log=store, skip_tuned=True), store
+
+
+def _written(store: RecordStore) -> RecordStore | None:
+    """The log of such a run; None where nothing was measured, which was said already."""
+    return store if store.exists() else None
 
 
 def _measure(tune: Callable[[], TuneResult]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autosched.report.events import Progress, Quiet
+from autosched.search.models import AnyModel, check_model
+from autosched.system.errors import OptionError
 from autosched.tuning.objectives import Objective, Usage, weighted_sum
 from autosched.tuning.options import TuneOptions
+from sketch.errors import quoted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
     from autosched.report.callbacks import Callback
     from autosched.tasks.candidate import Candidate
     from autosched.tasks.spec import TaskSpec
-    from costmodel.model import CostModel
     from sketch.target.target import Target
+
+# What callbacks are told.
+_HEARD: Final = ("on_batch", "on_new_best", "on_task_finished")
 
 Clock = Callable[[], float]
 RunnerStart = Callable[["Target", "MeasureOptions"], "Runner"]
@@ -49,7 +54,7 @@ class TuneJob:
         skip_tuned: only tune tasks without a record in the log.
         progress: shows how far the run is.
         callbacks: called after every batch.
-        cost_model: learns over all tasks; None: gradient-boosted trees.
+        cost_model: learns over all tasks, or its name; None: gradient-boosted trees.
         objective: of the best times, see ``objectives``.
         usage: [networks][tasks], occurrences; None: one network, by the tasks' weights.
         error_limits: from the records of all tasks, the largest error of those that have to have
@@ -59,6 +64,9 @@ class TuneJob:
         rng: everything random; None: from ``options.seed``.
         clock: of the time limit, in seconds.
         now: of the records, seconds since 1970.
+
+    Raises:
+        OptionError: ``cost_model`` or ``callbacks`` are something else.
     """
 
     tasks: Sequence[TaskSpec] = ()
@@ -72,7 +80,7 @@ class TuneJob:
     skip_tuned: bool = False
     progress: Progress = field(default_factory=Quiet)
     callbacks: Sequence[Callback] = ()
-    cost_model: CostModel | None = None
+    cost_model: AnyModel | None = None
     objective: Objective = weighted_sum
     usage: Usage | None = None
     error_limits: ErrorLimits | None = None
@@ -81,3 +89,17 @@ class TuneJob:
     rng: np.random.Generator | None = None
     clock: Clock = time.monotonic
     now: Clock = time.time
+
+    def __post_init__(self) -> None:
+        check_model(self.cost_model)
+        _check_callbacks(self.callbacks)
+
+
+def _check_callbacks(given: object) -> None:
+    """Raise OptionError unless it is a list of objects that hear what callbacks are told."""
+    if not isinstance(given, Sequence):
+        raise OptionError(f"callbacks is {quoted(given)}", hint="give a list of callbacks")
+    for callback in given:
+        told = (getattr(callback, name, None) for name in _HEARD)
+        if isinstance(callback, type) or not all(map(callable, told)):
+            raise OptionError(f"{quoted(callback)} is no callback", hint="derive it from Callback")

@@ -21,7 +21,7 @@ from autosched.records.title import title_of
 from autosched.report.events import ProgressSnapshot
 from autosched.report.table import duration
 from autosched.search.learner import Learner
-from autosched.search.models import usual_model
+from autosched.search.models import model_of
 from autosched.search.recall import best_of
 from autosched.system.noted_signals import NotedSignals
 from autosched.system.stability import Watch, tree_cpu_s
@@ -65,7 +65,7 @@ class TuningLoop:
         self._runner, self._log, self._options = job.runner, job.log, options
         self._progress, self._cache_state = job.progress, job.cache_state
         self._callbacks, search = job.callbacks, options.search
-        model = job.cost_model or usual_model(tasks[0].target, options.seed, search.gbdt)
+        model = model_of(job.cost_model, tasks[0].target, options.seed, search.gbdt)
         self._learner = Learner(model, search.model_trials, search.learner, search.extra_features)
         rng = job.rng or np.random.default_rng(options.seed)
         pools, self._thinking = job.pools, Stopwatch()

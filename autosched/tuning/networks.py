@@ -24,10 +24,10 @@ from autosched.records.accuracy import Accuracy
 from autosched.report.comparison import Comparison, Told, compare, untold
 from autosched.runtime.module import Module
 from autosched.system.errors import OptionError
-from autosched.system.html import html_lines
 from autosched.tuning.job import TuneJob
 from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
+from sketch.html import html_lines
 from sketch.target.target import Target
 
 if TYPE_CHECKING:
@@ -94,6 +94,9 @@ class NetworkTuning:
     def __str__(self) -> str:
         return f"{self.network.name}\n{self.result}"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         return html_lines(self.network.name) + self.result._repr_html_()
 
@@ -122,6 +125,9 @@ class SessionTuning:
 
     def __str__(self) -> str:
         return "\n".join(str(item) for item in self.networks)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_html_(self) -> str:
         return "".join(item._repr_html_() for item in self.networks)

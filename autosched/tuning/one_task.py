@@ -48,6 +48,12 @@ class TaskTuning:
         inputs = tuned.random_inputs()
         return Comparison(before_and_after(untuned, tuned, inputs, repeats, told), None)
 
+    def __repr__(self) -> str:
+        return str(self.result)
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
     def to_json(self) -> dict[str, Any]:
         """The task and what the run did as JSON values, times of tasks in milliseconds."""
         own = {"workload": self.task.name, "target": self.task.target.to_json()}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosched.measure.result import Failure, Timing
 from autosched.records.record import Record
-from autosched.system.html import html_table
 from autosched.system.stability import EMULATED, UNKNOWN, Conditions, Stability, share
 from autosched.tasks.candidate import Candidate
+from sketch.html import html_table
 
 if TYPE_CHECKING:
     from autosched.page.file import ReportPage

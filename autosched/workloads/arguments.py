@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from autosched.system.errors import WorkloadError
 from autosched.workloads.definition import Sizes, Workload
-from autosched.workloads.naming import suggestion
+from sketch.errors import suggestion
 
 # A comma that the name of the next argument follows; others are part of a value.
 _BETWEEN: Final = re.compile(r",(?=\s*[^\W\d]\w*\s*=)")

@@ -1,12 +1,12 @@
 """The zoo's one entry: a network by its name."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Final, get_args
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Network
 from autosched.graph.ops.base import Layout
+from autosched.system.limits import check_whole
 from autosched.zoo.bert import BERT_BASE, add_bert
 from autosched.zoo.dcgan import add_dcgan
 from autosched.zoo.dla import add_dla34
@@ -18,6 +18,7 @@ from autosched.zoo.resnet import RESNET_18, RESNET_34, RESNET_50, add_resnet
 from autosched.zoo.resnet3d import add_resnet3d18
 from autosched.zoo.squeezenet import add_squeezenet
 from autosched.zoo.vgg import add_vgg16
+from sketch.errors import suggestion
 
 _FAMILIES: Final[Mapping[str, Callable[[LayerBuilder, int, int | None], None]]] = {
     "resnet-18": lambda layers, batch, image: add_resnet(layers, RESNET_18, batch, image),
@@ -62,19 +63,23 @@ def build(
 
     Raises:
         GraphError: unknown name (the message lists all, and the closest first) or layout, or a
-            batch or an image too small for the network.
+            batch, an image or a seed that is no whole number, or too small for the network.
     """
+    check_whole("batch", batch, 1, GraphError)
+    check_whole("seed", seed, 0, GraphError)
+    if image is not None:
+        check_whole("image", image, 1, GraphError)
     if layout not in get_args(Layout):
         layouts = " and ".join(get_args(Layout))
         raise GraphError(f"no layout is called {layout!r}", "zoo", f"there are {layouts}")
-    family = _ALIASES.get(name, name)
-    if family not in _FAMILIES:
-        known = (*NAMES, *_ALIASES)
-        close = get_close_matches(name, known, n=1, cutoff=0.5)
-        guess = f"did you mean {close[0]!r}? " if close else ""
-        raise GraphError(
-            f"no network is called {name!r}", "zoo", f"{guess}known: {', '.join(known)}"
-        )
+    check_name(name)
     layers = LayerBuilder(name, seed, layout == "NHWC")
-    _FAMILIES[family](layers, batch, image)
+    _FAMILIES[_ALIASES.get(name, name)](layers, batch, image)
     return layers.finish()
+
+
+def check_name(name: str) -> None:
+    """Raise GraphError unless a network is called so; it lists all, and the closest first."""
+    known = (*NAMES, *_ALIASES)
+    if name not in known:
+        raise GraphError(f"no network is called {name!r}", "zoo", suggestion(name, known))

@@ -38,6 +38,14 @@ def triple_of(target: Target) -> str:
     return _AARCH64 if "+neon" in target.features.split(",") else llvm.get_default_triple()
 
 
+def foreign_machine(target: Target) -> str:
+    """What processors the code of a target is for, such as ``aarch64``; "" where this is one."""
+    theirs, ours = (
+        triple.partition("-")[0] for triple in (triple_of(target), llvm.get_default_triple())
+    )
+    return "" if theirs == ours else theirs
+
+
 def create_machine(
     arch: str, features: str, triple: str, effort: Literal[0, 2] = 2
 ) -> llvm.TargetMachine:

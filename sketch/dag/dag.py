@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ from sketch.analysis.flops import stage_flops
 from sketch.analysis.read_bounds import check_reads
 from sketch.analysis.structure import StructuralForm, structural_form
 from sketch.dag.printer import print_dag
-from sketch.errors import ExpressionError
+from sketch.errors import ExpressionError, quoted
 from sketch.lang.expr import Expr, Load
 from sketch.lang.kept import KeepsResults
 from sketch.lang.rewrite import rewrite
@@ -47,8 +47,8 @@ class ComputeDAG(KeepsResults):
     stages: tuple[Compute, ...] = field(init=False)
     inputs: tuple[Tensor, ...] = field(init=False)
 
-    def __init__(self, outputs: Sequence[Tensor]) -> None:
-        self._collect(outputs)
+    def __init__(self, outputs: Sequence[Tensor] | Tensor) -> None:
+        self._collect(_given(outputs))
         _check_length(self.stages)
         _check_outputs(self.outputs)
         _check_names(self)
@@ -57,9 +57,9 @@ class ComputeDAG(KeepsResults):
             check_reads(op)
         check_stores(self.outputs, self.stages)
 
-    def _collect(self, outputs: Sequence[Tensor]) -> None:
-        stages, inputs = collect(tuple(outputs))
-        object.__setattr__(self, "outputs", tuple(outputs))
+    def _collect(self, outputs: tuple[Tensor, ...]) -> None:
+        stages, inputs = collect(outputs)
+        object.__setattr__(self, "outputs", outputs)
         object.__setattr__(self, "stages", stages)
         object.__setattr__(self, "inputs", inputs)
 
@@ -204,7 +204,7 @@ def _joined(
     for op in stages:
         made[op.name] = _with_loads(op, actual)
     dag = ComputeDAG.__new__(ComputeDAG)
-    dag._collect([Tensor(made[name], output) for name, output in outputs])
+    dag._collect(tuple(Tensor(made[name], output) for name, output in outputs))
     if key is not None:
         dag.__dict__["key"] = key
     return dag
@@ -263,6 +263,18 @@ def _check_length(stages: Sequence[Compute]) -> None:
             f"output {stages[-1].name}",
             f"at most {MOST_STAGES}: make several programs of it (networks are cut by themselves)",
         )
+
+
+def _given(outputs: object) -> tuple[Tensor, ...]:
+    """One output or several; raises ExpressionError where something else is given."""
+    several = isinstance(outputs, Iterable) and not isinstance(outputs, Tensor)
+    found = tuple(outputs) if isinstance(outputs, Iterable) and several else (outputs,)
+    for item in found:
+        if not isinstance(item, Tensor):
+            raise ExpressionError(
+                f"{quoted(item)} is no tensor", "outputs of a program", "give what compute returned"
+            )
+    return found
 
 
 def _check_outputs(outputs: tuple[Tensor, ...]) -> None:

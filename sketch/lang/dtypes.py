@@ -4,7 +4,7 @@ float16 and bfloat16 are *storage types*: loads widen them to float32, arithmeti
 the result is rounded (to nearest, ties to even) where it is stored.
 """
 
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import ml_dtypes  # also makes "bfloat16" a name that NumPy knows
 import numpy as np
@@ -25,13 +25,18 @@ _SIZES: Final = {
 }  # fmt: skip
 
 
-def check_dtype(dtype: str) -> str:
-    """Return ``dtype`` itself, or raise ExpressionError when it is not supported."""
-    if dtype not in SUPPORTED:
+AnyDtype: TypeAlias = str | np.dtype[Any] | type[Any]
+"""A dtype as users name it: "float32", ``np.float32``, ``array.dtype``."""
+
+
+def check_dtype(dtype: AnyDtype) -> str:
+    """The name of ``dtype``; raises ExpressionError when it is not supported."""
+    name = np.dtype(dtype).name if isinstance(dtype, np.dtype | type) else dtype
+    if name not in SUPPORTED:
         raise ExpressionError(
             f"dtype {dtype!r} is not supported", hint=f"use one of {', '.join(SUPPORTED)}"
         )
-    return dtype
+    return name
 
 
 def size_of(dtype: str) -> int:

@@ -1,7 +1,7 @@
 """Scalar expressions: immutable nodes over axes, constants and tensor elements.
 
 Nodes compare by identity; structural comparison is the job of ``sketch.dag``'s canonical key.
-Python operators build nodes (``a + b``, ``a < b``, ``-a``, ``a // b``, ``a & b``, ``a << b``).
+Python operators build nodes (``a + b``, ``a < b``, ``a ** b``, ``a & b``), NumPy's functions, too.
 ``==`` stays identity, so equality is written ``equal(a, b)``.
 
 What every backend and the oracle agree on: integers wrap around; dividing them by zero gives 0 (the
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import (
     BOOL,
+    AnyDtype,
     arithmetic_dtype,
     check_dtype,
     check_integer,
@@ -28,7 +29,8 @@ from sketch.lang.dtypes import (
     is_storage_float,
     promote,
     wrap_integer,
-)
+)  # fmt: skip
+from sketch.lang.numpy_functions import numpy_call
 from sketch.lang.operator_names import (
     COMPARISON,
     FLOAT_TESTS,
@@ -36,7 +38,7 @@ from sketch.lang.operator_names import (
     check_binary,
     check_operands,
     check_unary,
-)
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from sketch.lang.tensor import Tensor
@@ -89,6 +91,12 @@ class Expr:
     def __rmod__(self, other: Any) -> Expr:
         return binary("mod", other, self)
 
+    def __pow__(self, other: Any) -> Expr:
+        return binary("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return binary("pow", other, self)
+
     def __and__(self, other: Any) -> Expr:
         return _bits("and", self, other)
 
@@ -121,6 +129,9 @@ class Expr:
 
     def __ge__(self, other: Any) -> Expr:
         return binary("ge", self, other)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return numpy_call(unary, binary, ufunc, method, inputs, options)
 
     def __bool__(self) -> bool:
         raise ExpressionError(
@@ -209,9 +220,7 @@ class Select(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cast(Expr):
-    """Conversion to ``dtype``; float to integer truncates toward zero and saturates, NaN is 0;
-    integers wrap; to bool, everything but zero is true.
-    """
+    """Conversion to ``dtype``: integers wrap, and to bool everything but zero is true."""
 
     operand: Expr
     dtype: str
@@ -254,7 +263,11 @@ def as_expr(value: Any, like: str | None = None) -> Expr:
     if isinstance(item, bool):
         return Const(item, BOOL)
     if isinstance(item, int):
-        return Const(float(item), like) if like and is_float(like) else _integer(item, like)
+        if like and is_float(like):
+            return Const(float(item), like)
+        return Const(
+            check_integer(item, like) if like and is_integer(like) else item, like or "int64"
+        )
     if isinstance(item, float):
         return Const(item, like if like and is_float(like) else "float32")
     raise ExpressionError(
@@ -263,18 +276,11 @@ def as_expr(value: Any, like: str | None = None) -> Expr:
     )
 
 
-def _integer(value: int, like: str | None) -> Const:
-    if like is not None and is_integer(like):
-        check_integer(value, like)
-    return Const(value, like or "int64")
-
-
 def _operands(lhs: Any, rhs: Any) -> tuple[Expr, Expr]:
     if not isinstance(lhs, Expr):
         right = as_expr(rhs)
         return as_expr(lhs, right.dtype), right
-    left = as_expr(lhs)
-    return left, as_expr(rhs, left.dtype)
+    return lhs, as_expr(rhs, lhs.dtype)
 
 
 def widen(node: Expr) -> Expr:
@@ -349,18 +355,12 @@ def _fold(op: str, left: Expr, right: Expr) -> Expr | None:
     if lhs is not None and rhs is not None and op in ("add", "sub", "mul"):
         value = {"add": lhs + rhs, "sub": lhs - rhs, "mul": lhs * rhs}[op]
         return Const(wrap_integer(int(value), left.dtype), left.dtype)
-    if rhs == 0 and op in ("add", "sub"):
+    if (rhs == 0 and op in ("add", "sub")) or (rhs == 1 and op in ("mul", "floordiv", "trunc_div")):
         return left
-    if lhs == 0 and op == "add":
+    if (lhs == 0 and op == "add") or (lhs == 1 and op == "mul"):
         return right
-    if rhs == 1 and op in ("mul", "floordiv", "trunc_div"):
-        return left
-    if lhs == 1 and op == "mul":
-        return right
-    if lhs == 0 and op == "mul":
-        return left
-    if rhs == 0 and op == "mul":
-        return right
+    if op == "mul" and 0 in (lhs, rhs):
+        return left if lhs == 0 else right
     return None
 
 
@@ -374,10 +374,9 @@ def unary(op: str, operand: Any) -> Expr:
     return cast(Unary(op, wide, wide.dtype), value.dtype)
 
 
-def cast(value: Any, dtype: str) -> Expr:
+def cast(value: Any, dtype: AnyDtype) -> Expr:
     """Convert to ``dtype``; a cast to the same dtype is the value itself."""
-    node = as_expr(value)
-    check_dtype(dtype)
+    node, dtype = as_expr(value), check_dtype(dtype)
     if node.dtype == dtype:
         return node
     if isinstance(node, Const) and is_float(dtype):

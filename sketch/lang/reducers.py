@@ -3,7 +3,7 @@
 Reductions of 16-bit floats are done, and returned, in float32; integers wrap around.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sketch.errors import ExpressionError
@@ -75,7 +75,7 @@ def reduce(reducer: Reducer, sources: Sequence[Any], axis: Axis | Sequence[Axis]
 
     Raises ExpressionError on an arity or dtype mismatch, or an axis that is not a reduce axis.
     """
-    axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
+    axes = tuple(axis) if isinstance(axis, Iterable) else (axis,)
     values = tuple(as_expr(source) for source in sources)
     if len(values) != len(reducer.identity):
         raise ExpressionError(

@@ -11,12 +11,13 @@ A matrix product reads
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from sketch.errors import ExpressionError
-from sketch.lang.dtypes import check_dtype, is_integer
+from sketch.lang.dtypes import AnyDtype, check_dtype, is_integer
 from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr
 from sketch.lang.fresh_names import distinct_names
 from sketch.lang.kept import KeepsResults
@@ -38,7 +39,8 @@ class StoreMap:
 
     Element ``(i0, i1, ...)`` of the stage goes to flat element
     ``offset + sum(strides[d] * i_d)`` of ``buffer``.  The stages of a DAG that write one buffer
-    must together cover it exactly once.
+    must together cover it exactly once.  No stride is negative: a stage that is written backwards
+    is one with reversed indices.
     """
 
     buffer: SharedBuffer
@@ -163,7 +165,7 @@ def tensors_of(op: Compute) -> tuple[Tensor, ...]:
 
 def check_shape(shape: Sequence[int] | int, where: str) -> tuple[int, ...]:
     """Normalise a shape; raises ExpressionError unless all extents are positive integers."""
-    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    dims = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     for extent in dims:
         if isinstance(extent, bool) or not hasattr(extent, "__index__") or int(extent) < 1:
             raise ExpressionError(f"shape {dims} is not made of positive integers", where)
@@ -187,13 +189,16 @@ def check_name(name: Any, what: str) -> str:
 
 
 def placeholder(
-    shape: Sequence[int] | int, dtype: str = "float32", name: str = "data", constant: bool = False
+    shape: Sequence[int] | int,
+    dtype: AnyDtype = "float32",
+    name: str = "data",
+    constant: bool = False,
 ) -> Tensor:
     """An input tensor.
 
     Args:
         shape: extents; one int is one dimension.
-        dtype: of its elements.
+        dtype: of its elements, by name or as NumPy's.
         name: for printing.
         constant: whether these are weights, which may be packed ahead of time.
     """
@@ -318,12 +323,14 @@ def _check_store(op: Compute, where: str) -> None:
         raise ExpressionError(
             f"the store map has {len(op.store.strides)} strides for {len(op.axes)} axes", where
         )
-    size = 1
-    for extent in op.store.buffer.shape:
-        size *= extent
+    if min(op.store.strides, default=0) < 0:
+        raise ExpressionError(
+            f"the store map has negative strides {op.store.strides}", where,
+            "reverse the indices in the body",
+        )  # fmt: skip
+    size = prod(op.store.buffer.shape)
     ends = [s * (a.extent - 1) for s, a in zip(op.store.strides, op.axes, strict=True)]
-    low = op.store.offset + sum(min(end, 0) for end in ends)
-    high = op.store.offset + sum(max(end, 0) for end in ends)
+    low, high = op.store.offset, op.store.offset + sum(ends)
     if low < 0 or high >= size:
         raise ExpressionError(
             f"the store map reaches elements {low}..{high} of a buffer of {size}", where

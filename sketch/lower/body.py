@@ -47,6 +47,10 @@ def _converter(
     def leaf(n: Expr) -> Expr | None:
         if isinstance(n, Axis):
             return AffineValue(stage.coordinate(n))
+        if isinstance(n, Binary) and n.op in ("floordiv", "mod") and n.dtype == "int64":
+            # As indices have it: what guards a read is then seen to be about its index.
+            form = index_affine(n, stage)
+            return None if form is None else AffineValue(form)
         if isinstance(n, Load):
             indices = tuple(index(i, e) for i, e in zip(n.indices, n.tensor.shape, strict=True))
             view = buffers.view(n.tensor, stage)

@@ -8,6 +8,7 @@ from operator import mul
 
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
+from sketch.lang.dtypes import AnyDtype
 from sketch.lang.expr import Axis, Const, Expr
 from sketch.lang.tensor import Tensor, reduce_axis
 from sketch.operators.factors import factor
@@ -41,7 +42,7 @@ def einsum(
     labels: Sequence[str],
     output: str,
     name: str = "einsum",
-    dtype: str | None = None,
+    dtype: AnyDtype | None = None,
 ) -> Tensor:
     """The product of ``tensors``, summed over the labels that ``output`` does not have.
 

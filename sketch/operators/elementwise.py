@@ -7,6 +7,7 @@ from typing import Any
 
 from sketch.errors import ExpressionError
 from sketch.lang import expr
+from sketch.lang.dtypes import AnyDtype
 from sketch.lang.expr import Expr, unary
 from sketch.lang.functions import maximum, minimum
 from sketch.lang.tensor import Tensor
@@ -100,6 +101,6 @@ def gelu(data: Tensor, name: str = "gelu") -> Tensor:
     return map_elements(data, activations.gelu, name)
 
 
-def cast(data: Tensor, dtype: str, name: str = "cast") -> Tensor:
+def cast(data: Tensor, dtype: AnyDtype, name: str = "cast") -> Tensor:
     """Conversion; float to integer truncates toward zero."""
     return map_elements(data, lambda x: expr.cast(x, dtype), name)

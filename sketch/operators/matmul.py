@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
+from sketch.lang.dtypes import AnyDtype
 from sketch.lang.tensor import Tensor, compute, reduce_axis
 from sketch.operators.factors import factor
 
@@ -17,7 +18,7 @@ def _check_inner(lhs: Tensor, rhs: Tensor, rank: int, where: str) -> None:
         )
 
 
-def matmul(lhs: Tensor, rhs: Tensor, name: str = "matmul", dtype: str | None = None) -> Tensor:
+def matmul(lhs: Tensor, rhs: Tensor, name: str = "matmul", dtype: AnyDtype | None = None) -> Tensor:
     """``[M, K] x [K, N] -> [M, N]``.
 
     Args:

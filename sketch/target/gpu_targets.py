@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
-from sketch.errors import TargetError
+from sketch.errors import TargetError, suggestion
 from sketch.target.gpu_card import GpuCard
 from sketch.target.target import Target
 
@@ -101,8 +101,8 @@ def cuda_target(name: str = "sm_90") -> Target:
     if name in _MODELS:
         return _target(name, _MODELS[name])
     if name not in _USUAL:
-        known = ", ".join((*ARCHS, *CARDS))
-        raise TargetError(f"unknown GPU architecture or card {name!r}", hint=f"known: {known}")
+        hint = suggestion(name, (*ARCHS, *CARDS))
+        raise TargetError(f"unknown GPU architecture or card {name!r}", hint=hint)
     card, processors, l2_mb = _USUAL[name]
     return _target("", replace(_MODELS[card], processors=processors, l2_mb=l2_mb))
 

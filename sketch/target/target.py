@@ -9,11 +9,13 @@ from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 
 from sketch.errors import TargetError, quoted
+from sketch.html import html_table
 from sketch.target.code_limits import USUAL_LIMITS, CodeLimits
 from sketch.target.gpu_card import NO_CARD, GpuCard
 from sketch.target.rates import USUAL_RATES, Rates
 
 TargetKind = Literal["cpu", "cuda"]
+_SHOWN: Final = ("kind", "arch", "threads", "vector_bytes", "l1_bytes", "l2_bytes", "l3_bytes")
 _TEXTS: Final = ("kind", "arch", "features")
 _POSITIVE: Final = (
     "threads", "vector_bytes", "registers", "fma_accumulators", "cache_line_bytes",
@@ -21,8 +23,9 @@ _POSITIVE: Final = (
 )  # fmt: skip
 # No machine has more of anything; it keeps what is computed with these numbers within 64 bits.
 _MOST: Final = 1 << 48
-# Starting a million threads would leave none to the other programs of a machine.
-_MOST_OF: Final[Mapping[str, int]] = {"vector_bytes": 1 << 12, "threads": 1 << 12}
+MOST_THREADS: Final = 1 << 12
+"""Starting a million would leave none to the other programs of a machine."""
+_MOST_OF: Final[Mapping[str, int]] = {"vector_bytes": 1 << 12, "threads": MOST_THREADS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,13 @@ class Target:
         if self.vector_bytes & (self.vector_bytes - 1):
             raise TargetError(f"vector_bytes is {self.vector_bytes}", hint="give a power of two")
 
+    def __repr__(self) -> str:
+        """Short: LLVM knows hundreds of features."""
+        return f"Target({', '.join(map('='.join, _facts(self)))})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Target {self.label}", ("", ""), _facts(self), (0, 1))
+
     @property
     def label(self) -> str:
         """What the machine is called: ``znver4``, ``h200``, ``emulated h200``."""
@@ -143,6 +153,13 @@ class Target:
 
 _Nested = Rates | CodeLimits | GpuCard
 _NESTED: Final = {"rates": Rates, "code": CodeLimits, "card": GpuCard}
+
+
+def _facts(target: Target) -> list[tuple[str, str]]:
+    """What people look for, by the names of fields; of features how many there are."""
+    values = [(name, getattr(target, name)) for name in _SHOWN]
+    values += [("features", len(target.has)), ("card", target.label if target.card.name else "")]
+    return [(name, str(value)) for name, value in values if value]
 
 
 @lru_cache(maxsize=64)  # passes ask again and again

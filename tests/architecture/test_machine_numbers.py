@@ -49,12 +49,10 @@ PLACES: Final[Mapping[str, str]] = {
 }
 # Others by name.
 REASONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "sketch/html.py": {"_MOST_ROWS": "what a cell of a notebook shows"},
     "sketch/variants/derive.py": {
-        "_F2_GROWTH": "rounding errors of one algorithm",
-        "_SIX_POINTS_GROWTH": "rounding errors of one algorithm",
-        "_EIGHT_POINTS_GROWTH": "rounding errors of one algorithm",
-        "_JOINED_GROWTH": "rounding errors of one algorithm",
-        "_STRASSEN_GROWTH": "rounding errors of one algorithm",
+        f"_{name}_GROWTH": "rounding errors of one algorithm"
+        for name in ("F2", "SIX_POINTS", "EIGHT_POINTS", "JOINED", "STRASSEN")
     },
     "autosched/search/corpus_splits.py": {"_LEAST_TASKS": "statistics"},
     "autosched/search/drafts.py": {"_LEAST_GOING": "time of a choice", "_IDLE": "trust in drafts"},

@@ -1,6 +1,8 @@
 """Real candidates, from sketch to timing: lowered, compiled, run and checked in the children."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,3 +167,16 @@ def test_other_work_is_done_before_anything_is_timed():
         assert found.done() and failed.done()
         assert isinstance(result, Timing)
         assert (found.result(), failed.result()) == (b"abab", None)
+
+
+def open_sockets():
+    links = [Path(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    return [link for link in links if link.is_symlink() and "socket:" in os.readlink(link)]
+
+
+def test_a_closed_runner_leaves_no_socket_open():
+    task, before = matmul_task(), len(open_sockets())
+    with LocalRunner(task.target, OPTIONS) as runner:
+        runner.measure(task, candidates(task)[:1])
+        assert len(open_sockets()) > before
+    assert len(open_sockets()) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -126,7 +126,7 @@ def test_tasks_are_those_of_the_way_through_onnx(monkeypatch: pytest.MonkeyPatch
             rows = self.layer(maps.flatten(2).transpose(1, 2))
             return self.head(functional.gelu(rows).mean(1)).softmax(-1)
 
-    def captured(network: Network, _: Any) -> Any:
+    def captured(network: Network, *_: Any) -> Any:
         networks.append(network)
         raise ModelImportError("it was seen")
 
@@ -198,7 +198,7 @@ def test_operators_without_a_converter_are_taken_apart_as_torch_does(function: A
         ("it changes its arguments", lambda x: x.add_(1) * 2),
         ("random", lambda x: x + torch.rand(3)),
         ("no converter", lambda x: torch.linalg.inv(x[:, :3])),
-        ("several sizes", lambda x: functional.adaptive_avg_pool2d(x[None], (3, 2))),
+        ("without a batch", lambda x: functional.adaptive_avg_pool2d(x, (2, 1))),
         ("taken in pairs", lambda x: x[torch.tensor([0, 1]), torch.tensor([1, 2])]),
         ("by truth values", lambda x: x[torch.tensor([True, False, True, True])]),
         ("NaN in a constant", lambda x: x + torch.tensor([1.0, float("nan"), 1.0])),
@@ -280,6 +280,67 @@ def test_from_torch_needs_no_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
             theirs = module(**given) if isinstance(given, dict) else module(*given)
         expected = [theirs["logits"], theirs["words"], *theirs["again"]]
         _assert_equal(_reference(network, args), expected, "ranker")
+
+
+class _Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+class _Parts:
+    """A module's result of several kinds of parts; made here, when torch is there."""
+
+    @staticmethod
+    def make() -> Any:
+        class Parts(torch.nn.Module):
+            def forward(self, x: Any) -> Any:
+                rows = x.relu(), [x + 1, x - 1]
+                return {"y": x * 2, "top": rows, "pair": _Pair(x * 3, x * 4), "x": x * 5}
+
+        return Parts()
+
+
+_PARTS: Final = ("y", "top.0", "top.1.0", "top.1.1", "pair.first", "pair.second", "x_result")
+
+
+@pytest.mark.parametrize("by_onnx", [False, True])
+def test_outputs_are_called_like_the_parts_of_the_result(
+    by_onnx: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*((export, "network_of_program", _not_taken) if by_onnx else
+                          (export, "_onnx_model", _no_onnx)))  # fmt: skip
+    x = torch.randn(2, 3)
+    network = asd.from_torch(_Parts.make(), x)
+    assert tuple(value.name for value in network.outputs) == _PARTS
+    found = asd.compile(network, effort="none", check=False).run({"x": x.numpy()})
+    assert tuple(found) == _PARTS
+    torch.testing.assert_close(torch.from_numpy(found["pair.second"]), x * 4)
+
+
+def test_parts_without_names_are_numbered() -> None:
+    x = torch.ones(2)
+    several = asd.from_torch(modules.Function(lambda x: (x + 1, {"a": x, "b": x - 1})), x)
+    assert [v.name for v in several.outputs] == ["output_0", "output_1.a", "output_1.b"]
+    keys = asd.from_torch(modules.Function(lambda x: {1: x + 1, "1": x - 1}), x)
+    assert [v.name for v in keys.outputs] == ["output_1", "output_1_again"]
+    with_none = asd.from_torch(modules.Function(lambda x: {"a": x + 1, "n": None, "b": x - 1}), x)
+    assert [v.name for v in with_none.outputs] == ["a", "b"]
+
+
+def test_names_of_outputs_can_be_given() -> None:
+    function, x = modules.Function(lambda x: (x + 1, x - 1)), torch.ones(2)
+    network = asd.from_torch(function, x, output_names=["more", "less"])
+    assert [value.name for value in network.outputs] == ["more", "less"]
+    (name,) = (value.name for value in network.inputs)
+    for wrong, reason in (
+        (["a"], "for 2 outputs"),
+        ("ab", "for 2 outputs"),
+        (["a", "a"], "a name twice"),
+        (["a", name], "that of an input"),
+        (["a", ""], "are not all names"),
+    ):
+        with pytest.raises(ModelImportError, match=f"output_names: .*{reason}"):
+            asd.from_torch(function, x, output_names=wrong)
 
 
 @pytest.mark.slow

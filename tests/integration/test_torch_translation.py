@@ -169,8 +169,13 @@ def test_factors_of_float16_may_be_any_numbers() -> None:
 
 
 @pytest.mark.parametrize("boolean", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_queries_that_see_no_key_give_zeros(boolean: bool) -> None:
+@pytest.mark.parametrize("exported", [False, True])
+def test_queries_that_see_no_key_give_zeros(
+    monkeypatch: pytest.MonkeyPatch, boolean: bool, exported: bool
+) -> None:
     """The exporter writes what has no value there, or the mean of all values."""
+    if exported:
+        monkeypatch.setattr(export, "network_of_program", _not_taken)
     seen = (torch.rand(2, 1, 5, 5) > 0.4) & (torch.arange(5) != 2)[:, None]
     mask = seen if boolean else torch.where(seen, 0.0, -torch.inf)
     module = modules.Function(
@@ -178,9 +183,10 @@ def test_queries_that_see_no_key_give_zeros(boolean: bool) -> None:
             functional.scaled_dot_product_attention(x, x, -x, mask),
             functional.scaled_dot_product_attention(x[0], x[1], x[0], mask[0, 0], scale=0.7),
             functional.scaled_dot_product_attention(x, x, x, is_causal=True),
+            functional.scaled_dot_product_attention(x, x[:, :2], -x[:, :2], mask, enable_gqa=True),
         )
     )
-    x = torch.randn(2, 3, 5, 4)
+    x = torch.randn(2, 4, 5, 4)
     for ours, theirs in zip(_run(module, x), module(x), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from autosched.torch_frontend.compiled_graph import CompiledGraph
@@ -100,6 +101,53 @@ def test_one_update_counts_once_for_all_sets_of_shapes(made: list[int]) -> None:
     assert len(made) == before + 1, "they are still constants"
 
 
+@pytest.mark.parametrize("through_data", [False, True])
+def test_a_tensor_in_the_place_of_another_is_noticed(through_data: bool) -> None:
+    """Allocators give freed addresses out again: here it is the same array.  Its first and last
+    elements are equal, and so is the number of times that they were written.
+    """
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mask", torch.from_numpy(array))
+
+        def forward(self, x: Any) -> Any:
+            return x + self.mask
+
+    array = np.zeros(4096, np.float32)
+    torch._dynamo.reset()
+    module, x = Masked(), torch.zeros(4096)
+    fast = compiled(module)
+    with torch.no_grad():
+        for number in range(3):
+            for _ in range(20):  # so many calls that it stays a constant
+                fast(x)
+            if through_data:
+                module.mask.data = torch.zeros(0)
+            else:
+                module.mask = None
+            array[30] += number
+            if through_data:
+                module.mask.data = torch.from_numpy(array)
+            else:
+                module.mask = torch.from_numpy(array)
+            assert torch.equal(fast(x), x + module.mask)
+
+
+def test_constants_are_not_kept_alive() -> None:
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    torch._dynamo.reset()
+    layer = torch.nn.Linear(8, 8)
+    fast = compiled(layer)
+    with torch.no_grad():
+        fast(torch.ones(2, 8))
+        weight = StorageWeakRef(layer.weight.untyped_storage())
+        layer.weight = None
+    assert weight.expired()
+
+
 def test_types_without_arrays_stay_with_torch() -> None:
     torch._dynamo.reset()
     x = torch.randn(4, 8)
@@ -123,4 +171,5 @@ def test_the_version_of_a_view_looks_at_its_own_elements() -> None:
     assert version_of(view) == before
     memory.numpy()[0] = 1.0
     assert version_of(view) != before
-    assert version_of(torch.zeros(0)) == version_of(torch.zeros(0))
+    empty = torch.zeros(0)
+    assert version_of(empty) == version_of(empty)

@@ -97,6 +97,29 @@ def test_quasi_affine_reads(dag: ComputeDAG, target: int, choice: int, seed: int
 
 
 @st.composite
+def guarded_quasi_affine(draw: Any) -> ComputeDAG:
+    """Elements at quasi-affine indices that are inside of a tensor where a guard says so: some are
+    axes in disguise.
+    """
+    extents = draw(st.lists(EXTENTS, min_size=1, max_size=2))
+    size, shift = draw(EXTENTS), draw(st.integers(-4, 3))
+    data = placeholder((size,), name="A")
+
+    def element(*axes: Expr) -> Expr:
+        axis, divisor = draw(st.sampled_from(axes)), draw(st.sampled_from([1, 3, 4, 11, 16, 60]))
+        index = draw(st.sampled_from([axis % divisor, axis * 4 // 4, axis // divisor])) + shift
+        return select(all_of(index >= 0, index < size), data[index], 0.5)
+
+    return ComputeDAG([compute(extents, element, name="out")])
+
+
+@COMMON
+@given(guarded_quasi_affine().flatmap(renamed), *RUNS)
+def test_guarded_quasi_affine_reads(dag: ComputeDAG, target: int, choice: int, seed: int) -> None:
+    check(dag, target, choice, seed)
+
+
+@st.composite
 def guarded_producers(draw: Any) -> ComputeDAG:
     """A consumer that reads a producer at ``a*stride + b*step - shift``, guarded by its bounds."""
     rows, columns, depth = draw(EXTENTS), draw(EXTENTS), draw(SMALL)

@@ -40,10 +40,7 @@ def members_of(path: Path) -> dict[str, bytes]:
 def write_sealed(path: Path, members: Mapping[str, bytes], compress: int = 0) -> None:
     """An archive whose manifest and signature fit its members, whatever these are."""
     manifest = {name: [len(data), archives._digest(data)] for name, data in members.items()}
-    sealed = {
-        "members": manifest,
-        "signature": signature(archives._canonical(manifest), create=True),
-    }
+    sealed = {"members": manifest, "signature": signature(archives._canonical(manifest)).text}
     with zipfile.ZipFile(path, "w", compress) as archive:
         archive.writestr("manifest.json", json.dumps(sealed))
         for name, data in members.items():

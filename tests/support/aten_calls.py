@@ -23,11 +23,22 @@ def _with(operator: Any, number: float, x: Any) -> Any:
     return operator(x, number)
 
 
+def _with_both(operator: Any, number: float, x: Any, y: Any) -> Any:
+    return operator(x, number), operator(y, number)
+
+
+def _twice(operator: Any, *operands: Any) -> Any:
+    return operator(*operands[:2]), operator(*operands[2:])
+
+
 X: Final = _numbers(2, 4, 6, 3)
 Y: Final = _numbers(1, 4, 1, 3)
 POSITIVE: Final = X.abs() + 0.5
 INTEGERS: Final = torch.arange(12).reshape(3, 4) - 5
+BYTES: Final = torch.arange(0, 256, 5).to(torch.uint8)
+WORDS: Final = torch.arange(-26, 26, dtype=torch.int32) * 80_000_003
 BOOLS: Final = X > 0
+FEW: Final = torch.tensor([[0, 0, 3], [0, 2, 3]])
 MAPS: Final = _numbers(2, 4, 8, 9)
 VOLUMES: Final = _numbers(1, 2, 4, 6, 4)
 HEADS: Final = _numbers(1, 2, 5, 8)
@@ -60,23 +71,43 @@ def _binary() -> Calls:
         packet = getattr(aten, name)
         calls[f"{name}.Tensor"] = packet.Tensor, (INTEGERS, POSITIVE[0, 0, 0, 0])
         calls[f"{name}.Scalar"] = partial(_with, packet.Scalar, 3), (X,)
-    for name in ("logical_and.default", "logical_or.default", "logical_xor.default",
-                 "bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor"):  # fmt: skip
-        packet, overload = name.split(".")
-        calls[name] = getattr(getattr(aten, packet), overload), (BOOLS, Y > 0)
+    for name in ("logical_and", "logical_or", "logical_xor"):
+        calls[f"{name}.default"] = getattr(aten, name).default, (BOOLS, Y > 0)
     calls["maximum.default"] = torch.maximum, (X, Y)
     calls["minimum.default"] = torch.minimum, (X, Y)
+    return calls
+
+
+def _bits() -> Calls:
+    """Of uint8, int32 and truth values; amounts of shifts are less than 0 and too large, too."""
+    calls: dict[str, Any] = {}
+    amounts = torch.arange(-1, 10).to(torch.uint8)
+    for name in ("and", "or", "xor"):
+        own = getattr(aten, f"bitwise_{name}")
+        calls[f"bitwise_{name}.Tensor"] = partial(_twice, own.Tensor), (BOOLS, Y > 0, BYTES, WORDS)
+        calls[f"bitwise_{name}.Scalar"] = partial(_with, own.Scalar, 0xF0), (BYTES,)
+        calls[f"bitwise_{name}.Scalar_Tensor"] = partial(own.Scalar_Tensor, 0x55), (BYTES,)
+    for side in ("left", "right"):
+        own, sign = getattr(aten, f"bitwise_{side}_shift"), getattr(aten, f"__{side[0]}shift__")
+        for overload, operator in ((f"bitwise_{side}_shift", own), (f"__{side[0]}shift__", sign)):
+            given = BYTES[:11].clone(), amounts, WORDS[:11].clone(), amounts.int() * 4
+            calls[f"{overload}.Tensor"] = partial(_twice, operator.Tensor), given
+        scalar = partial(_with_both, own.Tensor_Scalar, 3)
+        calls[f"bitwise_{side}_shift.Tensor_Scalar"] = scalar, (BYTES, WORDS)
+        calls[f"__{side[0]}shift__.Scalar"] = partial(_with_both, sign.Scalar, 3), (BYTES, WORDS)
+        calls[f"bitwise_{side}_shift.Scalar_Tensor"] = partial(own.Scalar_Tensor, 77), (amounts,)
     return calls
 
 
 ELEMENTWISE: Final[Calls] = {
     **_unary(),
     **_binary(),
+    **_bits(),
     "_to_copy.default": (
         lambda x, i: (x.double() + i, (x.relu() * 0.1).bool()),
         (X, INTEGERS[0, :3]),
     ),
-    "bitwise_not.default": (torch.bitwise_not, (BOOLS,)),
+    "bitwise_not.default": (lambda b, i: (~b, ~i), (BOOLS, BYTES)),
     "clamp.default": (lambda x: (x.clamp(min=0.1), x.clamp(-0.3, 0.2), x.clamp(2, -2)), (X,)),
     "clamp.Tensor": (lambda x, y: x.clamp(min=y, max=y + 0.5), (X, Y)),
     "fill.Scalar": (lambda x: aten.fill.Scalar(x, 2.5) + x, (X,)),
@@ -165,9 +196,12 @@ NORM: Final[Calls] = {
     ),
     "_softmax.default": (lambda x: x.softmax(1), (X,)),
     "all.default": (torch.all, (BOOLS,)),
-    "all.dim": (lambda b: b.all(-1, keepdim=True), (BOOLS,)),
+    "all.dim": (lambda b, i: (b.all(-1, keepdim=True), i.all(1), i.byte().all(0)), (BOOLS, FEW)),
+    "all.dims": (lambda b, i: (b.all((1, -1)), i.byte().all((0, 1), True)), (BOOLS, FEW)),
     "any.default": (torch.any, (BOOLS,)),
-    "any.dim": (lambda b: b.any(1), (BOOLS,)),
+    "any.dim": (lambda b, i: (b.any(1), i.any(-1, True), i.byte().any(0)), (BOOLS, FEW)),
+    "any.dims": (lambda b, i: (b.any((1, -1)), i.float().any((0, 1), True)), (BOOLS, FEW)),
+    "cumprod.default": (lambda x, i: (x.cumprod(-1), (i % 3).cumprod(0)), (X, INTEGERS)),
     "cumsum.default": (lambda i: (i.cumsum(-1), (i > 0).cumsum(0)), (INTEGERS,)),
     "logsumexp.default": (lambda x: (x.logsumexp(1), x.logsumexp((0, 2), keepdim=True)), (X,)),
     "linalg_vector_norm.default": (
@@ -204,6 +238,9 @@ PRODUCTS: Final[Calls] = {
             functional.scaled_dot_product_attention(q, k, k, scale=0.0),
             functional.scaled_dot_product_attention(q, k[:, :, :4], -k[:, :, :4], is_causal=True),
             functional.scaled_dot_product_attention(q, k, k, attn_mask=m),
+            functional.scaled_dot_product_attention(
+                q.repeat(1, 2, 1, 1), k, -k, m, enable_gqa=True
+            ),
         ),
         # the third query sees no key
         (HEADS, HEADS.flip(2), (_numbers(5, 5) > -0.5) & (torch.arange(5) != 2)[:, None]),
@@ -251,6 +288,7 @@ WINDOWS: Final[Calls] = {
 }
 NOT_EXPORTED: Final = (
     "_adaptive_avg_pool3d.default", "_prelu_kernel.default", "amax.default",
+    "cumprod.default",
     "log_sigmoid_forward.default", "native_batch_norm.default", "rsub.Scalar", "squeeze.dim",
 )  # fmt: skip
 """Calls whose like torch's exporter to ONNX does not know, or writes with larger errors."""

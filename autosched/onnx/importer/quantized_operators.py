@@ -8,7 +8,7 @@ again, as they do where a model has the operators on the right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from onnx import helper
 
 from autosched.graph.ops.elementwise import BinaryOp
 from autosched.onnx.importer.activation import IMPORT_ACTIVATION
+from autosched.onnx.importer.composer import Importer, applied
 from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
 from autosched.onnx.importer.matmul import import_gemm
 from autosched.onnx.importer.pooling import IMPORT_POOLING
@@ -23,8 +24,6 @@ from autosched.onnx.importer.quantize import import_dequantize, import_quantize
 from autosched.onnx.importer.shape import import_concat
 from autosched.onnx.importer.site import Site, UnsupportedError
 from autosched.onnx.importer.softmax import IMPORT_SOFTMAX
-
-Importer = Callable[[Site], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class _InFloats:
             raise UnsupportedError("channels that are last")
         given = list(site.node.input[: self.plain])
         given += [_dequantised(site, place) for place in self.operands]
-        value = _applied(site, self.importer, self.operator, given, site.attributes)
+        (value,) = applied(site, self.importer, self.operator, given, site.attributes)
         _quantised(site, value, self.result, site.type(self.operands[0]).dtype)
 
 
@@ -78,10 +77,10 @@ def _gemm(site: Site) -> None:
             scale = site.step(BinaryOp("mul"), [scale, site.scalar("alpha", alpha, "float32")])
         last = {"axis": site.rank(6) - 1}
         names = [site.node.input[6], scale]
-        given.append(_applied(site, import_dequantize, "DequantizeLinear", names, last))
+        given += applied(site, import_dequantize, "DequantizeLinear", names, last)
     attributes = {**transposed, "alpha": alpha}
     if site.has(7):
-        value = _applied(site, import_gemm, "Gemm", given, attributes)
+        (value,) = applied(site, import_gemm, "Gemm", given, attributes)
         _quantised(site, value, 7, site.type(0).dtype)
     else:
         node = helper.make_node("Gemm", given, list(site.node.output))
@@ -91,7 +90,7 @@ def _gemm(site: Site) -> None:
 def _dequantised(site: Site, place: int, attributes: Mapping[str, Any] | None = None) -> str:
     """The floats of input ``place``."""
     names = [site.node.input[n] if site.has(n) else "" for n in range(place, place + 3)]
-    return _applied(site, import_dequantize, "DequantizeLinear", names, attributes or {})
+    return applied(site, import_dequantize, "DequantizeLinear", names, attributes or {})[0]
 
 
 def _quantised(site: Site, value: str, place: int, dtype: str) -> None:
@@ -102,21 +101,6 @@ def _quantised(site: Site, value: str, place: int, dtype: str) -> None:
         "QuantizeLinear", [value, site.node.input[place], point], list(site.node.output)
     )
     import_quantize(replace(site, node=node, attributes={}))
-
-
-def _applied(
-    site: Site,
-    importer: Importer,
-    operator: str,
-    inputs: Sequence[str],
-    attributes: Mapping[str, Any],
-) -> str:
-    """The result of an ONNX operator that is a part of the node."""
-    label = site.builder.unique(f"{site.label}.{operator}")
-    node = helper.make_node(operator, list(inputs), [label])
-    layer = site.layer or site.label
-    importer(replace(site, node=node, label=label, attributes=attributes, layer=layer))
-    return label
 
 
 _OPERATORS: Final[dict[str, Importer]] = {

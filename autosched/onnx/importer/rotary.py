@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.shape import Concat, Reshape
@@ -23,25 +25,48 @@ def import_rotary_embedding(site: Site) -> None:
             raise UnsupportedError(f"num_heads {heads} for {site.type(0)}")
         data, heads_axis = site.step(Reshape((*shape[:2], heads, shape[2] // heads)), [data]), 2
     size = site.builder.types[data].shape[-1]
-    rotated = int(site.attributes.get("rotary_embedding_dim", 0)) or size
-    parts = [_rotated(site, data, rotated, heads_axis)]
-    if rotated < size:
-        parts.append(_part(site, data, rotated, size, 1))
-    whole = parts[0] if len(parts) == 1 else site.step(Concat(3), parts)
-    site.emit(Reshape(shape), [whole])
-
-
-def _rotated(site: Site, data: str, count: int, heads_axis: int) -> str:
-    """The first ``count`` elements of every head, rotated."""
+    count = int(site.attributes.get("rotary_embedding_dim", 0)) or size
     cosine, sine = (_angles(site, index, heads_axis) for index in (1, 2))
     interleaved = bool(site.attributes.get("interleaved", 0))
+    site.emit(Reshape(shape), [rotated(site, data, Rotation(cosine, sine, count, interleaved))])
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """How the elements of heads are rotated.
+
+    Attributes:
+        cosine: of the angles of pairs; broadcasts to ``[..., count / 2]``.
+        sine: of the same angles.
+        count: elements of every head that are rotated, the first ones.
+        interleaved: pairs are neighbours; else an element of the first half and one of the second.
+    """
+
+    cosine: str
+    sine: str
+    count: int
+    interleaved: bool = False
+
+
+def rotated(site: Site, data: str, rotation: Rotation) -> str:
+    """Data of four dimensions, the last of them a head's, rotated; what is left out is appended."""
+    size = site.builder.types[data].shape[-1]
+    parts = [_rotated_part(site, data, rotation)]
+    if rotation.count < size:
+        parts.append(_part(site, data, rotation.count, size, 1))
+    return parts[0] if len(parts) == 1 else site.step(Concat(3), parts)
+
+
+def _rotated_part(site: Site, data: str, rotation: Rotation) -> str:
+    """The first elements of every head, rotated."""
+    count, cosine, sine = rotation.count, rotation.cosine, rotation.sine
     bounds = ((0, count, 2), (1, count, 2))
-    if not interleaved:
+    if not rotation.interleaved:
         bounds = ((0, count // 2, 1), (count // 2, count, 1))
     first, second = (_part(site, data, *bound) for bound in bounds)
     real = _combined(site, BinaryOp("sub"), (cosine, first), (sine, second))
     imaginary = _combined(site, BinaryOp("add"), (sine, first), (cosine, second))
-    if not interleaved:
+    if not rotation.interleaved:
         return site.step(Concat(3), [real, imaginary])
     shape = site.builder.types[real].shape
     columns = [site.step(Reshape((*shape, 1)), [part]) for part in (real, imaginary)]

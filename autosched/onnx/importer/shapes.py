@@ -152,7 +152,8 @@ def _check_all_static(declared: Mapping[str, Dimensions], given: Mapping[str, Sh
         raise OpenShapesError(
             f"input shapes are not static: {listed}",
             "from_onnx",
-            f"say which shapes you want, for example shapes={{{example}}} "
+            "give a network of the shapes that you want, for example "
+            f"autosched.from_onnx(path, shapes={{{example}}}) "
             f"(on the command line: {_options(symbolic)})",
         )
 
@@ -210,5 +211,5 @@ def _example(dims: Dimensions) -> tuple[int, ...]:
 
 def _options(symbolic: Mapping[str, Dimensions]) -> str:
     return " ".join(
-        f"--shape {name}={'x'.join(map(str, _example(dims)))}" for name, dims in symbolic.items()
+        f"--shape {name}={','.join(map(str, _example(dims)))}" for name, dims in symbolic.items()
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 from autosched.onnx.importer.activation import IMPORT_ACTIVATION
 from autosched.onnx.importer.columns import import_col2im
+from autosched.onnx.importer.contrib.table import IMPORT_CONTRIB
 from autosched.onnx.importer.convolution import IMPORT_CONVOLUTION
 from autosched.onnx.importer.dft import import_dft
 from autosched.onnx.importer.dynamic_quantize import import_dynamic_quantize
@@ -47,6 +48,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_NORM,
     **IMPORT_POOLING,
     **IMPORT_POSITIONS,
+    **IMPORT_CONTRIB,
     **IMPORT_OF_ONNXRUNTIME,
     **IMPORT_QUANTISED,
     **IMPORT_RECURRENT,

@@ -90,13 +90,13 @@ class DatabaseStore:
     def read(self, tasks: Collection[str] | None = None) -> RecordSet:
         with self._tables() as connection:
             if connection is None:
-                return RecordSet(())
+                return RecordSet((), missing=self.name)
             return _read(connection, RowReader(self.name), tasks)
 
     def read_best(self, tasks: Collection[str], target: Target) -> RecordSet:
         with self._tables() as connection:
             if connection is None:
-                return RecordSet(())
+                return RecordSet((), missing=self.name)
             return _read_best(connection, RowReader(self.name), tasks, target)
 
     def replace(self, records: Iterable[Record], of: Iterable[Record] | None = None) -> None:

@@ -18,6 +18,7 @@ from autosched.records.trials import TaskTrials, decisions_of, main_sketch
 from autosched.report.explain import named_decisions
 from autosched.report.page.convergence import TASK_CHOSEN, task_choice
 from autosched.report.page.subject import ReportRun, ReportSubject, no_trials
+from autosched.system.numbers import significant
 
 if TYPE_CHECKING:
     from autosched.tasks.spec import TaskSpec
@@ -89,7 +90,7 @@ def _sketches(task: TaskTrials) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
             key,
             str(len(numbers)),
             str(failed),
-            f"{best * 1e6:.1f}",
+            significant(best * 1e6, 1),
             f"{ratio:.2f}x",
             structure(record),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from autosched.page.blocks import PageChart, PageSection, PageTable, PageText
 from autosched.report.page.network import levels_of
 from autosched.report.page.subject import ReportRun, ReportSubject
+from autosched.system.numbers import significant
 
 
 def network_section(subject: ReportSubject) -> PageSection:
@@ -87,7 +88,7 @@ def _graph(subject: ReportSubject) -> PageChart:
             str(number),
             operator.name,
             ", ".join(operator.layers),
-            "" if s is None else f"{s * 1e6:.1f}",
+            "" if s is None else significant(s * 1e6, 1),
             ", ".join(map(str, operator.reads)),
         )
         for number, (operator, s) in enumerate(zip(operators, times, strict=True))

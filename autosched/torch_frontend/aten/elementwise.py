@@ -43,8 +43,15 @@ _COMPARISONS: Final[Mapping[str, BinaryFunction]] = {
 }  # fmt: skip
 _LOGIC: Final[Mapping[str, BinaryFunction]] = {
     "logical_and.default": "and", "logical_or.default": "or", "logical_xor.default": "ne",
-    "bitwise_and.Tensor": "and", "bitwise_or.Tensor": "or", "bitwise_xor.Tensor": "ne",
 }  # fmt: skip
+_OF_BITS: Final[Mapping[BinaryFunction, BinaryFunction]] = {  # those of truth values
+    "bit_and": "and", "bit_or": "or", "bit_xor": "ne",
+}  # fmt: skip
+_BITS: Final[Mapping[str, BinaryFunction]] = {
+    "and": "bit_and", "or": "bit_or", "xor": "bit_xor",
+}  # fmt: skip
+_SHIFTS: Final[Mapping[str, BinaryFunction]] = {"left": "shift_left", "right": "shift_right"}
+_SORTS: Final = "Tensor", "Scalar"  # of operators by their second operand
 _LIMITS: Final[Mapping[str, BinaryFunction]] = {"min": "max", "max": "min"}  # roles of clamp
 _SIDES: Final[tuple[BinaryFunction, ...]] = ("gt", "lt")  # of zero
 _BOOL: Final = "bool"
@@ -138,8 +145,19 @@ def _compare(function: BinaryFunction, call: AtenCall) -> str:
 
 def _logic(function: BinaryFunction, call: AtenCall) -> str:
     operands = call.values("self", "other")
-    call.require(all(call.type_of(v).dtype == _BOOL for v in operands), "bits of numbers")
+    call.require(all(call.type_of(v).dtype == _BOOL for v in operands), "numbers as truth values")
     return call.add(BinaryOp(function), *operands)
+
+
+def _bits(function: BinaryFunction, call: AtenCall) -> str:
+    """In the dtype of the result; shifts by less than 0 and by the width are torch's, too."""
+    operands = call.operand("self", call.dtype), call.operand("other", call.dtype)
+    of_bools = call.dtype == _BOOL
+    return call.add(BinaryOp(_OF_BITS[function] if of_bools else function), *operands)
+
+
+def _bitwise_not(call: AtenCall) -> str:
+    return call.add(UnaryOp("not" if call.dtype == _BOOL else "bit_not"), call.value("self"))
 
 
 def _power(call: AtenCall) -> str:
@@ -215,9 +233,20 @@ def _clamp(low: str, high: str, call: AtenCall) -> str:
     return call.add(Clip(lower, upper), data)
 
 
-def _overloads(names: Mapping[str, BinaryFunction]) -> dict[str, BinaryFunction]:
-    sorts = "Tensor", "Scalar"
+def _overloads(names: Mapping[str, BinaryFunction], *sorts: str) -> dict[str, BinaryFunction]:
     return {f"{name}.{sort}": function for name, function in names.items() for sort in sorts}
+
+
+def _bit_operators() -> dict[str, BinaryFunction]:
+    """Shifts that are written as Python's signs are operators of their own for torch."""
+    bits = {f"bitwise_{name}": function for name, function in _BITS.items()}
+    signs = {f"__{side[0]}shift__": function for side, function in _SHIFTS.items()}
+    shifts = {f"bitwise_{side}_shift": function for side, function in _SHIFTS.items()}
+    return {
+        **_overloads(bits, *_SORTS, "Scalar_Tensor"),
+        **_overloads(signs, *_SORTS),
+        **_overloads(shifts, "Tensor", "Tensor_Scalar", "Scalar_Tensor"),
+    }
 
 
 ELEMENTWISE: Final[Mapping[str, Converter]] = {
@@ -225,13 +254,17 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     **{f"{name}.default": partial(_rounding, function) for name, function in _ROUNDING.items()},
     **{name: partial(_arithmetic, function) for name, function in _ARITHMETIC.items()},
     **{name: partial(_scaled, function) for name, function in _SCALING.items()},
-    **{name: partial(_compare, function) for name, function in _overloads(_COMPARISONS).items()},
+    **{
+        name: partial(_compare, function)
+        for name, function in _overloads(_COMPARISONS, *_SORTS).items()
+    },
     **{name: partial(_logic, function) for name, function in _LOGIC.items()},
+    **{name: partial(_bits, function) for name, function in _bit_operators().items()},
     "_to_copy.default": _to_copy,
     "add.Tensor": partial(_sum, "add", False),
     "add.Scalar": partial(_sum, "add", False),
     "alias.default": _identity,
-    "bitwise_not.default": _logical_not,
+    "bitwise_not.default": _bitwise_not,
     "clamp.default": partial(_clamp, "min", "max"),
     "clamp.Tensor": _clamp_by_tensors,
     "clone.default": _identity,

@@ -21,6 +21,7 @@ from autosched.graph.ops.shape import Reshape
 from autosched.graph.ops.softmax import Softmax
 from autosched.torch_frontend.aten.call import AtenCall, Converter
 from sketch.lang.dtypes import STORAGE_FLOATS, is_float
+from sketch.operators.scan import ScanFunction
 
 _Extreme = Literal["max", "min"]
 
@@ -29,8 +30,8 @@ def _batch_norm(call: AtenCall) -> tuple[str | None, ...]:
     """By stored statistics."""
     parameters = [call[name] for name in ("weight", "bias", "running_mean", "running_var")]
     call.require(all(value is not None for value in parameters), "a norm without weights")
-    names = call.values("input", "weight", "bias", "running_mean", "running_var")
-    return call.add(BatchNorm(call.stored(call["eps"])), *names), None, None
+    data, names = _data(call), call.values("weight", "bias", "running_mean", "running_var")
+    return _rounded(call, call.add(BatchNorm(call.stored(call["eps"])), data, *names)), None, None
 
 
 def _any_batch_norm(call: AtenCall) -> tuple[str | None, ...]:
@@ -44,7 +45,7 @@ def _any_batch_norm(call: AtenCall) -> tuple[str | None, ...]:
 def _layer_norm(call: AtenCall) -> tuple[str | None, ...]:
     rank = len(call.shape("input"))
     axes = tuple(range(rank - len(call["normalized_shape"]), rank))
-    value = call.add(Normalize(axes, call.stored(call["eps"])), call.value("input"))
+    value = call.add(Normalize(axes, call.stored(call["eps"])), _data(call))
     return _affine(call, value, call.values("weight"), call.values("bias")), None, None
 
 
@@ -52,7 +53,7 @@ def _group_norm(call: AtenCall) -> tuple[str | None, ...]:
     """Statistics of groups of channels, a scale and a shift for each channel."""
     shape = call.shape("input")
     split = (shape[0], call["group"], prod(shape[1:]) // call["group"])
-    flat = call.add(Reshape(split), call.value("input"))
+    flat = call.add(Reshape(split), _data(call))
     value = call.add(Normalize((2,), call.stored(call["eps"])), flat)
     whole = call.add(Reshape(shape), value)
     parameters = call.values("weight"), call.values("bias")
@@ -64,7 +65,7 @@ def _instance_norm(call: AtenCall) -> tuple[str | None, ...]:
     call.require(call["training"], "a norm without statistics")
     rank = len(call.shape("input"))
     axes = (0, *range(2, rank))
-    value = call.add(Normalize(axes, call.stored(call["eps"])), call.value("input"))
+    value = call.add(Normalize(axes, call.stored(call["eps"])), _data(call))
     parameters = call.factor("weight"), call.bias("bias")
     return _affine(call, value, *_of_channels(call, rank, parameters)), None, None
 
@@ -84,7 +85,20 @@ def _affine(call: AtenCall, value: str, weight: Sequence[str], bias: Sequence[st
         value = call.add(BinaryOp("mul"), value, name)
     for name in bias:
         value = call.add(BinaryOp("add"), value, name)
-    return value
+    return _rounded(call, value)
+
+
+def _data(call: AtenCall) -> str:
+    """What is normalised, in the dtype of the parameters: 16-bit floats may have wider ones."""
+    parameters = (call.given.get(role) for role in ("weight", "bias", "running_mean"))
+    wide = (str(each.dtype).removeprefix("torch.") for each in parameters if each is not None)
+    return call.operand("input", next(wide, call.dtype))
+
+
+def _rounded(call: AtenCall, value: str) -> str:
+    """In the dtype of the result."""
+    wide = call.type_of(value).dtype != call.dtype
+    return call.add(CastOp(call.dtype), value) if wide else value
 
 
 def _softmax(log: bool, call: AtenCall) -> str:
@@ -142,17 +156,16 @@ def _variance(call: AtenCall) -> str:
 
 
 def _truth(function: _Extreme, call: AtenCall) -> str:
-    """Whether one or all of some truth values hold."""
-    data = call.value("self")
-    call.require(call.type_of(data).dtype == "bool", "numbers as truth values")
+    """Whether one or all of some numbers are other than 0; that of bytes is a byte."""
     op = ReduceOp(function, _axes(call, call.given.get("dim")), call.given.get("keepdim", False))
-    return call.add(op, data)
+    found = call.add(op, call.operand("self", "bool"))
+    return found if call.dtype == "bool" else call.add(CastOp(call.dtype), found)
 
 
-def _running_sum(call: AtenCall) -> str:
-    call.require(bool(call.shape("self")), "a running sum of a number")
+def _running(function: ScanFunction, call: AtenCall) -> str:
+    call.require(bool(call.shape("self")), "a running sum or product of a number")
     axis = normalize_axis(call["dim"], len(call.shape("self")))
-    return call.add(Cumulative("sum", axis), call.operand("self", call.dtype))
+    return call.add(Cumulative(function, axis), call.operand("self", call.dtype))
 
 
 def _extreme(function: _Extreme, call: AtenCall) -> tuple[str, ...]:
@@ -181,13 +194,16 @@ NORM: Final[Mapping[str, Converter]] = {
     "_softmax.default": partial(_softmax, False),
     "all.default": partial(_truth, "min"),
     "all.dim": partial(_truth, "min"),
+    "all.dims": partial(_truth, "min"),
     "amax.default": partial(_reduce, "max"),
     "amin.default": partial(_reduce, "min"),
     "any.default": partial(_truth, "max"),
     "any.dim": partial(_truth, "max"),
+    "any.dims": partial(_truth, "max"),
     "argmax.default": partial(_place, "max"),
     "argmin.default": partial(_place, "min"),
-    "cumsum.default": _running_sum,
+    "cumprod.default": partial(_running, "prod"),
+    "cumsum.default": partial(_running, "sum"),
     "linalg_vector_norm.default": _vector_norm,
     "logsumexp.default": partial(_reduce, "log_sum_exp"),
     "max.default": partial(_whole_extreme, "max"),

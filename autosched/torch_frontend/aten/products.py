@@ -9,7 +9,7 @@ import numpy as np
 
 from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.matmul import Dense, MatMul
-from autosched.graph.ops.movement import Triangle
+from autosched.graph.ops.movement import Expand, Triangle
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Reshape, Transpose
 from autosched.graph.ops.softmax import Softmax
@@ -55,7 +55,8 @@ def _attention(call: AtenCall) -> tuple[str | None, ...]:
     query, key, value = call.values("query", "key", "value")
     shapes = [call.type_of(name).shape for name in (query, key, value)]
     call.require({len(shape) for shape in shapes} == {4}, "attention that is not of batches")
-    call.require(len({shape[:2] for shape in shapes}) == 1, "heads that share keys")
+    call.require(len({shape[0] for shape in shapes}) == 1, "attention of several batches")
+    key, value = (_of_each_head(call, shared, shapes[0][1]) for shared in (key, value))
     call.require(is_float(call.dtype) and call["dropout_p"] == 0, "attention with dropout")
     given = call["scale"]
     scale = shapes[0][-1] ** -0.5 if given is None else given
@@ -69,6 +70,16 @@ def _attention(call: AtenCall) -> tuple[str | None, ...]:
     mask = call.operand("attn_mask", call.dtype)
     shares = call.add(Softmax(3), call.add(BinaryOp("add"), scores, mask))
     return call.add(MatMul(), _where_any_is_seen(call, mask, shares), value), None
+
+
+def _of_each_head(call: AtenCall, shared: str, heads: int) -> str:
+    """Keys or values, repeated for the heads of queries that share them."""
+    batch, own, *rest = call.type_of(shared).shape
+    if own == heads:
+        return shared
+    split = call.add(Reshape((batch, own, 1, *rest)), shared)
+    repeated = call.add(Expand((batch, own, heads // own, *rest)), split)
+    return call.add(Reshape((batch, heads, *rest)), repeated)
 
 
 def _where_any_is_seen(call: AtenCall, mask: str, shares: str) -> str:

@@ -15,10 +15,11 @@ def network_of_program(program: Any) -> Network:
     Inputs are called like the parameters of ``forward``, outputs like the nodes that compute them.
 
     Args:
-        program: a ``torch.export.ExportedProgram`` without side effects.
+        program: a ``torch.export.ExportedProgram`` without side effects, whose results are tensors
+            or None.
 
     Raises:
-        NotTakenError: as ``network_of_graph``; or an input or a result is no tensor.
+        NotTakenError: as ``network_of_graph``; or an input is no tensor.
     """
     signature = program.graph_signature
     kept = {**program.state_dict, **program.constants}
@@ -34,11 +35,9 @@ def network_of_program(program: Any) -> Network:
             raise NotTakenError(f"the input {node.name} is no tensor")
     args = [kept[stored[n.name]] if n.name in stored else _like(n.meta["val"]) for n in places]
     static = [index for index, node in enumerate(places) if node.name in stored]
-    results = [name for name in signature.user_outputs if isinstance(name, str)]
-    if len(results) < len(signature.user_outputs):
-        raise NotTakenError("a result is no tensor")
-    names = _public(results, user)
-    return network_of_graph(program.graph_module, args, static, range(len(names)), names)
+    results = {index: name for index, name in enumerate(signature.user_outputs) if name is not None}
+    names = _public(list(results.values()), user)
+    return network_of_graph(program.graph_module, args, static, list(results), names)
 
 
 def _like(fake: Any) -> Any:

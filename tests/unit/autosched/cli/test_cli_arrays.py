@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched.cli.arrays import read_arrays
-from autosched.cli.command import UsageError
+from autosched.cli.command import FileError
 
 
 def test_arrays_by_name(tmp_path: Path) -> None:
@@ -34,5 +34,5 @@ def test_other_files_are_one_error(kind: str, tmp_path: Path) -> None:
         path.write_bytes(data)
     else:
         path.write_bytes(b"" if kind == "empty" else b"no arrays")
-    with pytest.raises(UsageError, match="cannot read arrays"):
+    with pytest.raises(FileError, match="cannot read arrays"):
         read_arrays(str(path))

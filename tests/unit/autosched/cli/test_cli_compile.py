@@ -44,8 +44,9 @@ def write_log(path: Path, records: list[Record]) -> Path:
 def test_a_library_or_a_file_or_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "mlp.asd"
     assert main(["compile", "mlp", "--threads", "1", "-o", str(saved)]) == 0
-    text = capsys.readouterr().out
-    assert "3 of 3 tasks have no record and use the schedule" in text and "mlp.asd: " in text
+    said = capsys.readouterr()
+    assert "3 of 3 tasks have no record and use the schedule" in said.err
+    assert said.out.startswith(f"{saved}: ")
     out = tmp_path / "out"
     line = f"compile {saved} -o {out} --name net --save {tmp_path}/again.asd --quiet"
     assert main(line.split()) == 0
@@ -56,16 +57,22 @@ def test_a_library_or_a_file_or_both(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert asd.load(tmp_path / "again.asd").name == "mlp"
 
 
+def test_a_folder_takes_files_named_after_the_model(tmp_path: Path) -> None:
+    for folder in (f"{tmp_path}", f"{tmp_path}/new/"):
+        assert main(["compile", "mlp", "--effort", "none", "-o", folder, "--quiet"]) == 0
+        assert Path(folder, "mlp.o").exists() and Path(folder, "mlp.h").exists()
+
+
 def test_outputs_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", "mlp", "-o", "a.asd", "--save", "b.asd"]) == 1
+    assert main(["compile", "mlp", "-o", "a.asd", "--save", "b.asd"]) == 2
     assert "both name an .asd file" in capsys.readouterr().err
     assert main(["compile", "mlp", "--save", ""]) == 1
-    assert main(["compile", "mlp", "-o", "."]) == 1
-    assert main(["compile", "mlp", "--name", "net"]) == 1
-    assert main(["compile", "mlp.asd"]) == 1
+    assert main(["compile", "mlp", "-o", ""]) == 1
+    assert main(["compile", "mlp", "--name", "net"]) == 2
+    assert main(["compile", "mlp.asd"]) == 2
     assert "would be overwritten" in capsys.readouterr().err
-    assert main(["compile", "mlp.asd", "--threads", "2", "-o", "x"]) == 1
-    assert main(["compile", "mlp", "--shape", "data=1,784"]) == 1
+    assert main(["compile", "mlp.asd", "--threads", "2", "-o", "x"]) == 2
+    assert main(["compile", "mlp", "--shape", "data=1,784"]) == 2
     assert "--shape is for .onnx files" in capsys.readouterr().err
 
 
@@ -119,6 +126,18 @@ def test_a_full_log_is_used_in_silence(
     assert asd.load(tmp_path / "mlp.asd").untuned == ()
 
 
+def test_without_a_log_the_warning_is_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["compile", "mlp", "--threads", "1", "--effort", "none", "-o", f"{tmp_path}/mlp.asd"]
+    assert main(line) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{tmp_path}/mlp.asd: ")
+    assert "autosched: warning: 3 of 3 tasks have no record" in captured.err
+    assert main([*line, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
 def test_tasks_without_a_record_are_named(tmp_path: Path, records: list[Record]) -> None:
     log = write_log(tmp_path / "log.jsonl", records[:2])
     with pytest.warns(AutoschedWarning, match=r"1 of 3 tasks have no record .* \(fc3\)"):
@@ -145,7 +164,7 @@ def test_records_that_do_not_replay_are_reported(
     assert all(text.startswith("autosched: warning: ") for text in warnings)
     assert "log.jsonl:11: skipped" in warnings[0]
     assert "a record of dense_bias_relu.1 does not replay" in warnings[1]
-    assert "1 record is of another machine, it is used" in warnings[2]
+    assert "1 record is for another number of threads, it is used" in warnings[2]
     assert len(warnings) == 3  # the third task runs with the other machine's schedule
     assert main([*line.split(), "--quiet"]) == 0
     captured = capsys.readouterr()
@@ -189,9 +208,9 @@ def test_a_precision_is_of_networks_and_of_targets_that_have_it(
     assert main(["compile", "mlp", "--target", "cpu-avx2", "--precision", "bf16"]) == 1
     assert "no instruction for products of bfloat16" in capsys.readouterr().err
     line = "compile --workload GMM --args n=1,m=8,k=8 --precision bf16 -o gmm"
-    assert main(line.split()) == 1
+    assert main(line.split()) == 2
     assert "--precision is for networks" in capsys.readouterr().err
-    assert main(["compile", "mlp", "--precision-bound", "0.1"]) == 1
+    assert main(["compile", "mlp", "--precision-bound", "0.1"]) == 2
     assert "are for --precision" in capsys.readouterr().err
 
 

@@ -45,7 +45,7 @@ def test_a_corpus_is_collected_learned_and_judged(
     code, out, err = run(capsys, "train", path, "-o", output, "--without", "mlp")
     assert code == 1 and "too few" in err
     code, out, err = run(capsys, "train", path, "-o", output, "--without", "mpl")
-    assert code == 1 and "no program of the corpus is of 'mpl'" in err and "mlp" in err
+    assert code == 2 and "no program of the corpus is of 'mpl'" in err and "mlp" in err
     code, out, _ = run(capsys, "eval", path, "--cost-model", "draft", "--json", rows)
     assert code == 0 and "top-1" in out and "rank" in out
     assert [row["split"] for row in json.loads(rows.read_text())["rows"]] == ["by-task"]
@@ -73,18 +73,19 @@ def test_a_model_that_is_none_is_wrong_usage(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("line", "error"),
+    ("line", "expected", "error"),
     [
-        ("collect corpus.txt --hours 1", "NAME.npz"),
-        ("train none.npz -o model.json", "cannot be read"),
-        ("eval none.npz", "cannot be read"),
-        (f"collect {'x' * 300}.npz --hours 1 --network mlp", "File name too long"),
-        ("eval mlp", "there is no log"),
-        ("collect c.npz --hours 1 --network nonsense", "no network is called"),
+        ("collect corpus.txt --hours 1", 2, "NAME.npz"),
+        ("train none.npz -o model.json", 1, "cannot be read"),
+        ("eval none.npz", 1, "cannot be read"),
+        (f"collect {'x' * 300}.npz --hours 1 --network mlp", 1, "File name too long"),
+        ("eval mlp", 2, "no log is named"),
+        ("collect c.npz --hours 1 --network nonsense", 2, "no network is called"),
     ],
 )
 def test_errors_are_one_line(
     line: str,
+    expected: int,
     error: str,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -93,4 +94,4 @@ def test_errors_are_one_line(
     monkeypatch.setattr("autosched.measure.runner.LocalRunner", Simulated)
     monkeypatch.chdir(tmp_path)
     code, _, err = run(capsys, *line.split())
-    assert code == 1 and error in err and err.count("\n") == 1
+    assert code == expected and error in err and err.count("\n") == 1

@@ -55,7 +55,7 @@ def test_a_saved_module_runs_on_the_device_that_is_named(
     assert not checked
     assert main(["bench", "net.asd", "--repeats", "1", "--device", "emulated-checked"]) == 0
     assert checked and "emulated: times are estimates" in capsys.readouterr().out
-    assert main(["compile", "net.asd", "-o", "net", "--device", "emulated"]) == 1
+    assert main(["compile", "net.asd", "-o", "net", "--device", "emulated"]) == 2
     assert "says where a module runs" in capsys.readouterr().err
 
 

@@ -22,6 +22,7 @@ from autosched.cli.ending import ending_on_signals
 from autosched.cli.waiting import ProgressAfter, Waiting
 from autosched.records.log import RecordLog
 from autosched.report.events import ProgressSnapshot, Quiet
+from sketch.target.target import MOST_THREADS
 
 ROOT = Path(__file__).parents[4]
 
@@ -65,6 +66,15 @@ def test_the_steps_of_a_wait_are_told() -> None:
         wait.tell("timing")
         assert terminal.told.wait(20)
     assert terminal.getvalue().startswith("\rcomparing: 0 s\rcomparing, timing: 1 s\r")
+
+
+def test_a_stream_that_takes_nothing_ends_no_wait() -> None:
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    with Waiting("comparing", stream=Full(), patience_s=1000.0) as wait:
+        wait.tell("timing what is tuned")
 
 
 def test_what_is_quick_or_quiet_says_nothing() -> None:
@@ -192,11 +202,19 @@ def test_what_is_no_log_is_told_before_the_work(
     assert (tmp_path / "table.csv").read_text() == "a,b\n1,2\n"
 
 
-@pytest.mark.parametrize("model", ["models/", "models/a.pb", "."])
-def test_a_path_is_no_name_of_a_network(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", model]) == 1
-    error = capsys.readouterr().err
-    assert "there is no such file" in error or "no network is called" in error
+@pytest.mark.parametrize(
+    ("model", "code", "said"),
+    [
+        ("models/", 1, "there is no such file"),
+        ("models/a.pb", 1, "there is no such file"),
+        (".", 2, "a folder is no model"),
+    ],
+)
+def test_a_path_is_no_name_of_a_network(
+    model: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", model]) == code
+    assert said in capsys.readouterr().err
 
 
 def test_threads_that_share_cpus_are_said(
@@ -206,9 +224,9 @@ def test_threads_that_share_cpus_are_said(
     assert main(["bench", "mlp", "--threads", "2", "--repeats", "1"]) == 0
     assert "2 threads share 1 CPUs" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:
-        main(["bench", "mlp", "--threads", "1025"])
+        main(["bench", "mlp", "--threads", str(MOST_THREADS + 1)])
     assert stop.value.code == 2
-    assert "1025 is more than 1024" in capsys.readouterr().err
+    assert f"is more than {MOST_THREADS}" in capsys.readouterr().err
 
 
 INTERRUPTED_AT_ONCE = """

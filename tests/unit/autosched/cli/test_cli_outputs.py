@@ -60,7 +60,7 @@ def test_nothing_is_written_over_what_is_read(
     line: str, what: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path.name: path.read_bytes() for path in log.parent.iterdir()}
-    assert main(line.split()) == 1
+    assert main(line.split()) == 2
     error = capsys.readouterr().err
     assert what in error and error.count("\n") == 1
     assert {path.name: path.read_bytes() for path in log.parent.iterdir()} == before

@@ -51,7 +51,7 @@ def test_names_of_files_may_be_no_text(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_log_is_not_compared_with_itself(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(log), str(log)]) == 1
+    assert main(["report", str(log), str(log)]) == 2
     assert "a log is named twice" in capsys.readouterr().err
 
 

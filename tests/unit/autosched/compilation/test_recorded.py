@@ -143,6 +143,20 @@ def test_times_of_other_machines_do_not_count_beside_those_of_this_one() -> None
     assert others == ["direct"]
 
 
+@pytest.mark.parametrize("variant", ["direct", "winograd-6"])
+def test_a_step_knows_the_operations_of_its_variant(variant: str) -> None:
+    net = tail()
+    tasks = network_tasks(extract_checked(net, TARGET), TARGET)
+    (task,) = [task for task in tasks if len(task.variants) > 1]
+    timing = Timing((1.0,), error=0.0)
+    record = record_of(task.key, candidate_of(task, variant), TARGET, timing)
+    steps = network_contents(net, TARGET, [record])[0].kernel_steps
+    (info,) = [step.info for step in steps if step.info.task == task.key]
+    assert info.flops == task.dag.flops
+    assert info.operations == task.variant(variant).dag.flops
+    assert info.computed == (0.0 if variant == "direct" else info.operations)
+
+
 def test_kernels_are_kept_where_a_record_has_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """And what has no code is left out, with a warning for each."""
     net = tail()

@@ -94,12 +94,16 @@ def test_a_foreign_log_is_described_in_a_short_line():
     four, eight = replace(HERE, threads=4), replace(HERE, threads=8)
     log = [record(1, 1.0, target=eight), *[record(1, 1.0, target=four)] * 2]
     assert target_warning(log, HERE) == (
-        "3 records are of other machines, the nearest are used (2 with threads 4, not 2)"
+        "3 records are for another number of threads, the nearest are used "
+        "(2 with threads 4, not 2)"
     )
     assert target_warning([*log, record(1, 1.0)], HERE) == ""
     assert target_warning([], HERE) == ""
     part = target_warning([*log, record(1, 1.0), record(1, 1.0, target=four, task="u")], HERE)
-    assert part == "1 record is of another machine, it is used (threads 4, not 2)"
+    assert part == "1 record is for another number of threads, it is used (threads 4, not 2)"
     wide = replace(HERE, vector_bytes=64)
+    both = [*log, record(1, 1.0, target=wide)]
+    assert target_warning(both, HERE).startswith("4 records are of other machines, ")
+    assert target_warning([record(1, 1.0, target=wide)], HERE).startswith("1 record is of another ")
     assert "it cannot be used" in target_warning([record(1, 1.0, target=wide)], HERE)
     assert "none can be used" in target_warning([record(1, 1.0, target=wide)] * 2, HERE)

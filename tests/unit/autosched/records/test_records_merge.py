@@ -80,7 +80,7 @@ def test_logs_of_one_name_are_not_distilled_into_one(tmp_path, capsys):
     for log in logs:
         log.append(LOG)
     paths = [str(log.path) for log in logs]
-    assert main(["records", "distill", *paths, "-o", str(tmp_path / "out")]) == 1
+    assert main(["records", "distill", *paths, "-o", str(tmp_path / "out")]) == 2
     assert "two logs have one name" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

@@ -20,6 +20,22 @@ def test_the_table_relates_everything_to_the_first_row() -> None:
     assert "2.0e-07" in str(Comparison(rows, 2e-7))
 
 
+def test_short_times_have_three_digits() -> None:
+    rows = (Benchmark("untuned", (1.73e-5,), 2), Benchmark("tuned", (3.97e-6,), 2))
+    text = str(Comparison(rows, None))
+    assert " 0.0173 " in text and " 0.00397 " in text
+    assert str(rows[0]).startswith("untuned: median 0.0173 ms, mean 0.0173 ms")
+
+
+@pytest.mark.parametrize(
+    ("total_s", "said"), [(1.1e-3, False), (0.7e-3, True), (2e-3, True), (math.inf, False)]
+)
+def test_a_total_that_is_not_the_networks_time_is_explained(total_s: float, said: bool) -> None:
+    found = Comparison((Benchmark("untuned", (9e-3,), 1), Benchmark("tuned", (1e-3,), 1)), None)
+    text = found.unlike_total(total_s)
+    assert bool(text) == said and ("timed alone" in text) == said and "\n" not in text
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "expected"),
     [

@@ -10,7 +10,13 @@ import pytest
 
 import autosched as asd
 from autosched.cli.app import main
-from autosched.runtime.explanation import Explanation, Machine, explain_program
+from autosched.runtime.explanation import (
+    CacheRates,
+    Explanation,
+    Machine,
+    explain_program,
+    measured_machine,
+)
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.probes.bandwidth import (
     copy_stream,
@@ -22,7 +28,7 @@ from autosched.runtime.probes.bandwidth import (
 from autosched.runtime.probes.operations import measured_calls
 from autosched.runtime.probes.pinned_threads import best_seconds
 from autosched.runtime.profiler import make_profile
-from autosched.runtime.program import ExecutionPlan, HostStep, Step, StepInfo
+from autosched.runtime.program import ExecutionPlan, HostStep, RepeatedSteps, Step, StepInfo
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from codegen.llvm.machine import emit_assembly
 from sketch.errors import TargetError
@@ -63,15 +69,17 @@ def test_most_lost_comes_first() -> None:
 def test_text_json_and_table() -> None:
     found = explanation()
     lines = str(found).splitlines()
-    assert lines[0] == "net: 0.035 ms, at best 0.019 ms, lost 0.017 ms; most lost first"
+    assert lines[0] == "net: 0.0350 ms, at best 0.0180 ms, lost 0.0170 ms; most lost first"
+    assert found.limit_us == pytest.approx(found.total_us - found.lost_us)
     assert lines[3].endswith("model only: as written") and lines[4].endswith("on the host")
     assert lines[7].endswith("tuned: winograd-4x4, error 1.7e-06")
     assert lines[6].endswith("tuned: as written")
-    assert "at 1 GFLOPS" in lines[-1] and "0.1 GB/s" in lines[-1]
+    assert "at 1 GFLOPS" in lines[-2] and "0.1 GB/s" in lines[-2]
+    assert lines[-1].startswith("faster than their limits, and nothing lost: conv 112 %; either a")
     data = json.loads(json.dumps(found.to_json()))
     assert data["machine"] == {"flops": 1e9, "bandwidth": 1e8, "working_bytes": 1 << 20,
                                "threads": 2, "on_gpu": False, "note": "", "units": {},
-                               "writing": 0.0, "functions": {}}  # fmt: skip
+                               "writing": 0.0, "functions": {}, "caches": []}  # fmt: skip
     assert data["rows"][0]["schedule"] == "model" and data["lost_us"] == pytest.approx(17)
     frame = found.to_pandas()
     assert list(frame["lost_us"]) == sorted(frame["lost_us"], reverse=True)
@@ -160,7 +168,7 @@ def test_what_is_written_counts_as_long_as_that_takes() -> None:
     machine = replace(MACHINE, writing=2e7)
     assert limits(info, machine) == (pytest.approx(4 + 10), "memory")
     text = str(replace(explanation(), machine=replace(machine, functions={"exp": 2e9})))
-    assert text.endswith("what is written 0.02 GB/s")
+    assert "what is written 0.02 GB/s\n" in text
     assert "and functions at so many billions a second: exp 2, and inputs" in text
 
 
@@ -181,6 +189,46 @@ def test_a_module_says_what_its_operators_compute_and_write(
     )
     module._loaded.machine()
     assert asked == [target, 4096, (), {"exp": None}]
+
+
+def test_a_variant_counts_by_its_own_operations() -> None:
+    info = StepInfo("a", flops=4000.0, bytes=1.0, algorithm=F4, computed=1500.0)
+    assert limits(info, MACHINE) == (pytest.approx(1.5), "compute")
+
+
+def test_traffic_counts_at_the_rates_of_the_caches_that_hold_it() -> None:
+    near, middle = CacheRates(200.0, 4e8, 2e8), CacheRates(1000.0, 2e8, 2e8)
+    machine = replace(MACHINE, caches=(near, middle))
+    assert limits(StepInfo("a", bytes=100.0), machine) == (pytest.approx(0.25), "memory")
+    assert limits(StepInfo("a", bytes=100.0, written=100.0), machine)[0] == pytest.approx(0.5)
+    assert limits(StepInfo("a", bytes=1200.0), machine)[0] == pytest.approx(0.5 + 4 + 2)
+    assert limits(StepInfo("a"), machine) == (0, "")
+    text = str(replace(explanation(), machine=machine))
+    assert "; up to 0.0002 MB of them at 0.4 GB/s, written 0.2; up to 0.001 MB" in text
+
+
+def test_each_iteration_of_a_loop_finds_its_data_in_caches() -> None:
+    machine = replace(MACHINE, caches=(CacheRates(200.0, 4e8, 4e8),))
+    assert machine.memory_s(StepInfo("a", bytes=400.0), times=2) == pytest.approx(1e-6)
+    infos = (StepInfo("a", bytes=400.0), StepInfo("b", bytes=400.0))
+    steps = tuple(Step("k", (), info) for info in infos)
+    program = ExecutionPlan("net", TARGET, (), (), steps, 0, 0, (RepeatedSteps(1, 1, 2),))
+    profile = make_profile(program, np.array([9e-6]), np.array([[4e-6, 4e-6]]), Peaks(1e9))
+    rows = {row.layers: row.limit_us for row in explain_program(program, profile, machine).rows}
+    assert rows["a"] == pytest.approx(0.5 + 2) and rows["b"] == pytest.approx(1)
+
+
+def test_caches_are_measured_where_the_network_is_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On half of what they hold; noise makes none slower than what is farther."""
+    probes = "autosched.runtime.probes"
+    reading = {1 << 24: 5e9, 1 << 20: 4e9, 1 << 22: 8e9, 1 << 19: 9e9}
+    monkeypatch.setattr(f"{probes}.bandwidth.measured_bandwidth", lambda _, size: reading[size])
+    monkeypatch.setattr(f"{probes}.bandwidth.measured_write_bandwidth", lambda *_: 3e9)
+    monkeypatch.setattr(f"{probes}.peak.measured_peak", lambda _: 1e9)
+    target = replace(TARGET, l2_bytes=1 << 20, l3_bytes=1 << 23)
+    large = measured_machine(target, 1 << 24)
+    assert large.caches == (CacheRates(1 << 21, 5e9, 3e9), CacheRates(1 << 23, 8e9, 3e9))
+    assert measured_machine(target, 1 << 20).caches == ()
 
 
 def test_functions_are_measured() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,17 @@ def test_reasons_name_the_bound_the_drivers_and_the_runner_up(tuned: tuple[Task,
         assert [line.split(" = ")[0] for line in rival.differences] == changed
     text = explain(task, log, peak_flops=1e9)
     assert str(found) in text and f"bound by {found.bound}: " in text
+
+
+def test_a_runner_up_with_a_shorter_time_is_not_called_slower(tuned: tuple[Task, Path]) -> None:
+    task, log = tuned
+    found = task.reasons(log)
+    assert found.runner_up is not None
+    slower = replace(found, runner_up=replace(found.runner_up, ratio=1.06))
+    assert "the runner-up takes 1.06 times as long; it differs in" in str(slower)
+    shorter = str(replace(found, runner_up=replace(found.runner_up, ratio=0.998)))
+    assert "times as long" not in shorter
+    assert "is 0.998 of that of the best, which was faster when the leaders were timed" in shorter
 
 
 def test_without_a_log_the_draft_alone_says_why() -> None:

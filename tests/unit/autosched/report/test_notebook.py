@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,10 +20,12 @@ from autosched.measure.result import Timing
 from autosched.measure.simulated import SimulatedRunner
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.report.notebook import NotebookProgress, in_notebook
-from autosched.report.progress import PlainProgress, choose_progress
+from autosched.report.progress import PlainProgress, Unfailing, choose_progress
 from autosched.runtime.peaks import Peaks
-from autosched.system.html import html_table
 from autosched.tuning.options import QUICK
+from sketch.html import html_table
+from sketch.target.gpu_targets import cuda_target
+from sketch.target.target import Target
 from tests.support.targets import SMALL
 from tests.support.workloads import matmul_dag
 
@@ -104,6 +107,13 @@ def test_a_table_is_redrawn_in_its_cell(notebook: FakeDisplay) -> None:
     assert "warning" in texts[3] and "bold" not in notebook.shown[3]
 
 
+def test_many_tasks_are_counted(notebook: FakeDisplay) -> None:
+    progress = NotebookProgress(None, clock=ticks(0, 1))
+    progress.start(replace(VIEW, rows=(ROW,) * 100, current=50))
+    text = parsed(notebook.shown[0]).text
+    assert text.count("conv2d_relu") == 23 and "... 77 more tasks" in text
+
+
 def test_tuning_shows_a_table_in_a_notebook(notebook: FakeDisplay) -> None:
     assert in_notebook()
     task = asd.Task(matmul_dag(8, 8, 8), SMALL, "dense")
@@ -117,7 +127,9 @@ def test_elsewhere_there_are_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
-    assert not in_notebook() and isinstance(choose_progress(), PlainProgress)
+    chosen = choose_progress()
+    assert not in_notebook() and isinstance(chosen, Unfailing)
+    assert isinstance(chosen.shown, PlainProgress)
     task = asd.Task(matmul_dag(8, 8, 8), SMALL, "dense")
     task.tune(4, options=QUICK, runner=SimulatedRunner())
     assert capsys.readouterr().out.startswith("tuning 1 task, at most 4 trials\n")
@@ -146,11 +158,12 @@ def test_results_are_shown_as_html() -> None:
     shown = {
         "1 UnaryOp": net,
         "1 kernels, 1 tasks": module,
-        "typical runs": module.profile(repeats=2),
+        "medians of 2 runs": module.profile(repeats=2),
         "most lost first": module.explain(repeats=2),
         "after 4 trials": result,
         "B = constant": task,
         "(trials)": tuning,
+        "medianmeanstd": module.benchmark(repeats=2),
     }
     for part, value in shown.items():
         html = value._repr_html_()
@@ -158,6 +171,34 @@ def test_results_are_shown_as_html() -> None:
         assert part in text and len(html) < 6000, (part, text)
         assert len(repr(value)) < 4000, part  # what a prompt shows
         assert NASTY in text or (value is result and "GFLOPS" in text)
+
+
+def test_targets_are_short() -> None:
+    """Of hundreds of features it is said how many there are."""
+    features = ",".join(f"+feature{n}" for n in range(200))
+    cpu = Target("cpu", "arch<5>", features, threads=4, vector_bytes=32)
+    assert repr(cpu) == (
+        "Target(kind=cpu, arch=arch<5>, threads=4, vector_bytes=32, l1_bytes=32768, "
+        "l2_bytes=1048576, l3_bytes=16777216, features=200)"
+    )
+    text = parsed(cpu._repr_html_()).text
+    assert text.startswith("Target arch<5>kindcpuarcharch<5>threads4vector_bytes32")
+    assert text.endswith("features200") and "feature1" not in text
+    gpu = repr(cuda_target("h200"))
+    assert gpu.startswith("Target(kind=cuda, arch=sm_90, threads=132, ") and "h200)" in gpu
+
+
+def test_records_and_tunings_are_short(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    net = nasty_network()
+    tuning = asd.tune(
+        [net, net], threads=1, trials=2, log=log, runner=SimulatedRunner(), quiet=True
+    )
+    assert repr(tuning) == str(tuning) and repr(tuning.networks[0]) == str(tuning.networks[0])
+    records = asd.RecordLog(log).read()
+    count = len(records.records)
+    assert repr(records) == f"RecordSet({count} records of 1 tasks)"
+    assert repr(replace(records, warnings=("torn",))).endswith("of 1 tasks, 1 warnings)")
 
 
 def test_a_task_without_a_time_has_its_first_failure() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,21 @@ from autosched.records.log import RecordLog
 from autosched.records.record import record_of
 from autosched.report.events import Progress, ProgressSnapshot, Quiet, TaskRow
 from autosched.report.explain import explain
-from autosched.report.progress import PlainProgress, TableProgress, choose_progress
-from autosched.report.table import cells_of, columns, duration, summary_lines, visible
+from autosched.report.progress import (
+    PlainProgress,
+    TableProgress,
+    Unfailing,
+    choose_progress,
+)
+from autosched.report.table import (
+    cells_of,
+    columns,
+    duration,
+    more_line,
+    summary_lines,
+    table_lines,
+    visible,
+)
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.probes.peak import measured_peak
 from autosched.system.stability import Conditions
@@ -56,12 +70,57 @@ def test_plain_lines_come_every_few_seconds() -> None:
     assert lines[-1] == "estimated total 8 ms after 64 trials, 0:12 (trials)"
 
 
-def test_a_pipe_that_nobody_reads_ends_no_tuning() -> None:
-    class Cut(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError(32, "Broken pipe")
+class Broken(io.StringIO):
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
 
-    drive(PlainProgress(Cut(), every_s=0.0))
+    def write(self, text: str) -> int:
+        raise self.error
+
+
+class Tee:
+    """What users put in the place of stdout: it writes, and no more."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BrokenPipeError(32, "Broken pipe"), OSError(28, "No space left"), ValueError("closed file")],
+)
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_stream_that_takes_nothing_ends_no_tuning(
+    error: Exception, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    out = Broken(error)
+    monkeypatch.setattr(out, "isatty", lambda: terminal)
+    before = sys.stdout
+    drive(choose_progress(stream=out))
+    assert sys.stdout is before  # a live table has given it back
+
+
+def test_a_stream_need_not_know_whether_it_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    tee = Tee()
+    monkeypatch.setattr(sys, "stdout", tee)
+    drive(choose_progress())
+    assert "after 64 trials" in tee.text
+    monkeypatch.setattr(sys, "stdout", None)
+    drive(choose_progress())
+
+
+def test_names_fit_any_encoding() -> None:
+    raw = io.BytesIO()
+    progress = PlainProgress(io.TextIOWrapper(raw, encoding="ascii"))
+    progress.finish(replace(VIEW, rows=(replace(ROW, name="caf\u00e9"),)))
+    assert b"caf?" in raw.getvalue() and b"after 64 trials" in raw.getvalue()
 
 
 def test_the_summary_names_speed_and_share_of_the_peak() -> None:
@@ -131,19 +190,75 @@ def test_the_table_ends_even_when_it_never_began() -> None:
     TableProgress(None, console).finish(VIEW)
 
 
-def test_long_lists_show_a_window_around_the_work() -> None:
-    many = replace(VIEW, rows=(ROW,) * 100, current=50)
-    shown = visible(many, everything=False)
-    assert 50 in shown and len(shown) == 24
-    assert visible(replace(many, current=99), False)[-1] == 99
-    assert visible(replace(many, current=None), False)[0] == 0
-    assert len(visible(many, everything=True)) == 100
+def test_long_lists_show_the_task_at_work_and_those_that_take_longest() -> None:
+    rows = [replace(ROW, best_s=1e-3 * n) for n in range(100)]
+    rows[99] = replace(ROW, best_s=math.inf)  # not known yet
+    many = replace(VIEW, rows=tuple(rows), current=50)
+    shown = visible(many, 5)
+    assert shown == [50, 96, 97, 98] and more_line(many, shown) == "... 96 more tasks"
+    assert visible(many, 0) == [50]
+    assert visible(replace(many, current=None), 3) == [97, 98]
+    assert visible(many, 100) == list(range(100)) and more_line(many, range(100)) == ""
+    assert more_line(many, range(99)) == "... 1 more task"
 
 
-def test_the_choice_follows_the_stream() -> None:
+NAME = "transpose_conv2d_bias_relu.12"
+LONG = replace(ROW, name=NAME, shapes="1x64x112x112 16x64x3x3 16", stopped="no improvement")
+
+
+@pytest.mark.parametrize("retimed", [None, Timing((1.25e-3, 1.25e-3))])
+def test_columns_that_do_not_fit_are_left_out_whole(retimed: Timing | None) -> None:
+    view = replace(VIEW, rows=(replace(LONG, retimed=retimed),) * 12)
+    peaks, numbers = Peaks(1.6e11), range(12)
+    whole = table_lines(view, numbers, peaks)
+    assert LONG.shapes in whole[1] and "GFLOPS" in whole[0]
+    for width in range(30, len(whole[0]) + 20):
+        lines = table_lines(view, numbers, peaks, width)
+        assert max(map(len, lines)) <= width and all(NAME in line for line in lines[1:])
+        assert set(" ".join(lines).split()) <= set(" ".join(whole).split())
+    titles, *rows = table_lines(view, numbers, peaks, 80)
+    assert "trials" in titles and "peak" in titles and "shape" not in titles
+    assert rows[11].split()[0] == "11" and "%" in rows[11]
+    narrow = table_lines(view, numbers, peaks, 10)
+    assert narrow[1] == NAME  # never cut
+
+
+def test_the_live_table_is_no_higher_than_the_terminal() -> None:
+    view = replace(VIEW, rows=(LONG,) * 22, current=20)
+    for width, height in ((80, 24), (40, 12), (200, 30)):
+        console = Console(file=Terminal(), width=width, height=height, force_terminal=True)
+        drawn = TableProgress(Peaks(1.6e11), console)._drawn(view)
+        lines = console.render_lines(drawn, pad=False)
+        text = "\n".join("".join(part.text for part in line) for line in lines)
+        assert len(lines) < height
+        assert NAME in text and "\u2026" not in text
+        assert " ".join(text.split()).endswith("estimated total 88 ms, 0:12 elapsed, 0:07 left")
+        assert ("more tasks" in text) == (height < 30)
+
+
+def test_nothing_is_cut_in_the_table_at_the_end() -> None:
+    view = replace(VIEW, rows=(LONG,) * 22, current=None, stopped="trials")
+    for width in (20, 80, 100):
+        out = Terminal()
+        TableProgress(Peaks(1.6e11), Console(file=out, width=width)).finish(view)
+        assert out.getvalue().count(NAME) == 22 and "\u2026" not in out.getvalue()
+
+
+def test_a_terminal_that_redraws_nothing_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    out = Terminal()
+    drive(choose_progress(stream=out))
+    assert out.getvalue().startswith("tuning 2 tasks, at most 100 trials\n")
+    assert "\x1b" not in out.getvalue()
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+
+
+def test_the_choice_follows_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     assert isinstance(choose_progress(quiet=True), Quiet)
-    assert isinstance(choose_progress(stream=io.StringIO()), PlainProgress)
-    assert isinstance(choose_progress(stream=Terminal()), TableProgress)
+    for stream, kind in ((io.StringIO(), PlainProgress), (Terminal(), TableProgress)):
+        chosen = choose_progress(stream=stream)
+        assert isinstance(chosen, Unfailing) and isinstance(chosen.shown, kind)
     drive(Quiet())
 
 

@@ -151,6 +151,18 @@ def test_curves_are_means_with_the_interval_of_student() -> None:
     assert by_hand().table([2, 3]).splitlines()[3].split() == ["b", "1.000", "1.000"]
 
 
+def test_the_table_says_what_its_numbers_are() -> None:
+    """Before each task of each run has a time there is no speed; what follows ± is of a mean."""
+    found = by_hand()
+    title, *table = str(found).splitlines()
+    assert "mean of 2 seeds ± half of its 95 % confidence interval (Student's t)" in title
+    assert title.endswith("; -: in some run a task has no time yet")
+    assert any(row.split()[1] == "-" for row in table[2:])
+    assert "0.000" not in found.table([1])
+    one = replace(found, runs=found.runs[:1])
+    assert "±" not in str(one) and "±" not in one.table()
+
+
 def test_a_task_that_never_ran_has_no_speed() -> None:
     task = one_task()[0]
     runs = (run("a", 0, [0, 1], [2.0, np.inf]),)

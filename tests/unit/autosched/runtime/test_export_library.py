@@ -7,8 +7,10 @@ import errno
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from autosched.runtime.program import ExecutionPlan, HostStep, Place, StepInfo, 
 from autosched.zoo import build
 from codegen.elf.read import read_object
 from codegen.host import cpu_target
+from codegen.llvm.machine import foreign_machine
 from sketch.target.target import Target
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -240,8 +243,41 @@ def test_a_linker_that_fails_is_quoted(tmp_path: Path) -> None:
     assert "-l:libgomp.so.1" in link_command("ld", tmp_path, tmp_path, needs_openmp=True)
 
 
+@pytest.mark.parametrize(("code", "reason"), [(None, "is not installed"), (1, "no libgomp")])
+def test_code_for_another_machine_needs_a_compiler_for_it(
+    code: int | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One message says what is missing, and how to go on with what was written."""
+    compiler, asked = "vax-linux-gnu-gcc", []
+
+    def run(command: Sequence[str], **_: Any) -> Any:
+        asked.append(command[0])
+        return SimpleNamespace(returncode=code, stderr="\nno libgomp\nfailed")
+
+    there = None if code is None else f"/bin/{compiler}"
+    monkeypatch.setattr(linker.shutil, "which", {compiler: there}.get)
+    monkeypatch.setattr(linker.subprocess, "run", run)
+    files = tmp_path / "m.o", tmp_path / "m.so"
+    result = link_shared(*files, needs_openmp=True, machine="vax")
+    assert not result.written and asked == [compiler] * (code is not None)
+    assert result.note.startswith(f"no shared library: m.o is for vax, and {compiler}")
+    assert reason in result.note and "object and headers are complete" in result.note
+    assert result.note.endswith("cc -shared -o m.so m.o -Wl,-z,defs -lgomp -lm")
+
+
+def test_a_compiler_for_another_machine_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linker.shutil, "which", lambda tool: f"/bin/{tool}")
+    monkeypatch.setattr(linker.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    result = link_shared(tmp_path / "m.o", tmp_path / "m.so", False, "vax")
+    assert result == linker.LinkResult(True, "linked by vax-linux-gnu-gcc")
+
+
 def test_code_for_another_machine_is_written(tmp_path: Path) -> None:
     target = cpu_target("cpu-neon", 2)
+    assert foreign_machine(target) in ("aarch64", "")
+    assert foreign_machine(cpu_target("cpu", 2)) == ""
     program, constants, objects, _ = network_contents(build("mlp"), target)
     exported = export_program(program, constants, objects, tmp_path / "mlp")
     merged = read_object(exported.object_file.read_bytes())
@@ -286,11 +322,20 @@ def test_what_cannot_run_without_python_is_refused_by_name() -> None:
         check_exportable(make_program(inputs=(TensorSpec("s", (1,), "object"),)))
 
 
+@pytest.mark.parametrize("folder", ["there", "there/", "new/", "new/deep/"])
+def test_a_folder_takes_files_named_after_the_model(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    module = asd.workloads.get("GMM").task(1, 4, 4, 4).module(check=False)
+    library = module.export_library(f"{tmp_path}/{folder}")
+    assert library.object_file == tmp_path / folder / "GMM_1_4_4_4.o"
+    assert library.header.exists() and library.name == "GMM_1_4_4_4"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == []
+
+
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for path in ("", ".", "..", "/", tmp_path / ".."):
-        with pytest.raises(ExportError, match="names no file"):
-            matmul(1).export_library(path)
+    with pytest.raises(ExportError, match="names no file"):
+        matmul(1).export_library("")
     with pytest.raises(ExportError, match="cannot write the library"):
         matmul(1).export_library(tmp_path / "file" / "net")
     for name in ('a"b', "a\nb"):

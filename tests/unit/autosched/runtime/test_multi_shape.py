@@ -98,10 +98,10 @@ def test_a_command_looks_at_the_shapes_that_it_is_told(
     assert "3x20" in capsys.readouterr().out
     assert main(["bench", path, "--repeats", "2", "--shape", "x=8,20", "-q"]) == 0
     for wrong in ("x=2,20", "y=3,20"):
-        assert main(["summary", path, "--shape", wrong]) == 1
+        assert main(["summary", path, "--shape", wrong]) == 2
         assert "not compiled for these shapes" in capsys.readouterr().err
     save = ["--save", str(tmp_path / "other.asd")]
-    assert main(["compile", path, "--shape", "x=3,20", *save]) == 1
+    assert main(["compile", path, "--shape", "x=3,20", *save]) == 2
     assert "--shape is for .onnx files" in capsys.readouterr().err
 
 
@@ -111,7 +111,7 @@ def test_a_library_has_one_set_of_shapes(
     with pytest.raises(ExportError, match=r"module\.modules"):
         module.export_library(tmp_path / "small")
     module.save(tmp_path / "small.asd")
-    assert main(["compile", str(tmp_path / "small.asd"), "-o", str(tmp_path / "lib")]) == 1
+    assert main(["compile", str(tmp_path / "small.asd"), "-o", str(tmp_path / "lib")]) == 2
     assert "one set of shapes, the module has 3" in capsys.readouterr().err
     again = tmp_path / "again.asd"
     assert main(["compile", str(tmp_path / "small.asd"), "--save", str(again), "-q"]) == 0

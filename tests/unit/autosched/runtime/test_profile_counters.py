@@ -93,11 +93,13 @@ def test_counts_are_scaled_summed_over_threads_and_per_run() -> None:
     assert instructions_per_cycle(counts.steps[1]) is None
 
 
-def make_profile_of(counts: StepCounts | None) -> Any:
-    steps = tuple(Step("k", (), StepInfo(name, flops=1e3)) for name in ("a", "b"))
+def make_profile_of(
+    counts: StepCounts | None, seconds: Any = (4e-6,), times: Any = ((1e-6, 2e-6),)
+) -> Any:
+    """Of as many steps as ``times`` has columns."""
+    steps = tuple(Step("k", (), StepInfo(name, flops=1e3)) for name in "abcd"[: len(times[0])])
     program = ExecutionPlan("net", Target("cpu", "generic", threads=3), (), (), steps, 0, 0)
-    times = np.array([[1e-6, 2e-6]])
-    return make_profile(program, np.array([4e-6]), times, Peaks(1e9), counts)
+    return make_profile(program, np.array(seconds), np.array(times), Peaks(1e9), counts)
 
 
 def test_shares_of_the_peak_are_of_the_unit_of_each_step() -> None:
@@ -109,6 +111,34 @@ def test_shares_of_the_peak_are_of_the_unit_of_each_step() -> None:
     profile = make_profile(program, np.array([4e-6]), np.array([[2e-6, 1e-6]]), peaks)
     assert [row.peak_percent for row in profile.rows] == pytest.approx([50, 50])
     assert profile.total.peak_percent == pytest.approx(37.5)
+
+
+def test_the_peak_of_a_variant_is_shared_by_its_own_operations() -> None:
+    info = StepInfo("a", flops=4e3, algorithm="winograd-4", computed=1e3)
+    program = ExecutionPlan("net", Target("cpu", "generic"), (), (), (Step("k", (), info),), 0, 0)
+    profile = make_profile(program, np.array([2e-6]), np.array([[2e-6]]), Peaks(1e9))
+    assert profile.rows[0].peak_percent == profile.total.peak_percent == pytest.approx(50)
+    assert profile.rows[0].gflops == pytest.approx(2)
+
+
+def test_an_interrupted_run_does_not_count() -> None:
+    """Times and their deviations are of the same runs, and rows add up."""
+    steps = np.tile([1e-6, 2e-6], (8, 1))
+    steps[3, 0], steps[5, 1] = 4e-3, 1e-3
+    profile = make_profile_of(None, steps.sum(axis=1) + 1e-6, steps)
+    assert [row.microseconds for row in profile.rows] == pytest.approx([1, 2])
+    assert [row.std_percent for row in profile.rows] == [0, 0]
+    assert profile.rest.microseconds == pytest.approx(1)
+    assert profile.total.microseconds == pytest.approx(4) and profile.runs == 8
+    assert str(profile).startswith("net, medians of 8 runs\n") and profile.interrupted == ""
+
+
+def test_one_line_says_that_every_run_is_interrupted() -> None:
+    steps = np.tile([1e-6] * 4, (4, 1)) + 1e-3 * np.eye(4)
+    profile = make_profile_of(None, steps.sum(axis=1), steps)
+    assert profile.total.microseconds == pytest.approx(4)
+    assert str(profile).splitlines()[-1].startswith("whole runs took 1004.0 us (median): something")
+    assert profile.to_json()["whole_us"] == pytest.approx(1004)
 
 
 def test_the_profile_shows_them(tmp_path: Path) -> None:

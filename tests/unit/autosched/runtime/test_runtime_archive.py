@@ -24,6 +24,7 @@ from autosched.runtime import user_key
 from autosched.runtime.archive import read_archive, write_archive
 from autosched.runtime.errors import ModuleFileError, UntrustedModuleError
 from autosched.runtime.module import Module
+from autosched.system.user_warnings import AutoschedWarning
 from tests.support.archive_mutations import damaged_bytes, damaged_plan
 from tests.support.archives import change_plan, members_of, small_module, write_sealed
 
@@ -258,6 +259,17 @@ def test_a_module_from_elsewhere_must_be_trusted(
     assert key.stat().st_mode & 0o777 == 0o600 and len(key.read_bytes()) == 32
 
 
+def test_a_home_that_cannot_be_written_is_a_warning_with_its_reason(
+    path: Path, module: Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: Path("/proc/no-home"))
+    with pytest.warns(
+        AutoschedWarning, match=r"no key can be kept \(/proc/no-home.*: No such file"
+    ):
+        module.save(path)
+    assert asd.load(path).name == module.name
+
+
 @pytest.mark.parametrize("spoil", ["mode", "link", "short", "folder", "home", "empty"])
 def test_a_key_that_is_no_secret_signs_nothing(
     path: Path, module: Module, elsewhere: Path, spoil: str, monkeypatch: pytest.MonkeyPatch
@@ -279,8 +291,13 @@ def test_a_key_that_is_no_secret_signs_nothing(
     else:
         monkeypatch.chdir(elsewhere)  # where the key lies that must not be taken
         monkeypatch.setattr(Path, "home", lambda: Path(""))
-    module.save(path)  # is no error
-    with pytest.raises(UntrustedModuleError):
+    with pytest.warns(
+        AutoschedWarning, match=r"no key can be kept \(.*known to this process alone"
+    ):
+        module.save(path)
+    assert asd.load(path).name == module.name
+    monkeypatch.setattr(user_key, "_UNKEPT", bytes(32))  # another process
+    with pytest.raises(UntrustedModuleError, match="process that could keep no key"):
         asd.load(path)
     assert asd.load(path, trusted=True).name == module.name
 

@@ -337,10 +337,10 @@ def test_tasks_that_make_no_sense() -> None:
     for weight in (0, -1, math.nan, math.inf, 10**400, "2", None, [1]):
         with pytest.raises(TaskError, match=r"weight .* is not a positive finite number"):
             Task(matmul_dag(), SMALL, weight=weight)  # type: ignore[arg-type]
-    for target in ("cpu", None, 5, type(SMALL)):
+    for target in ("cpu", 5, type(SMALL)):
         with pytest.raises(TaskError, match="is no Target"):
             Task(matmul_dag(), target)  # type: ignore[arg-type]
-    for program in (None, 5, "x", [matmul_dag()], {"a": 5}, {"a": None}, matmul_dag().outputs):
+    for program in (None, 5, "x", [matmul_dag()], {"a": 5}, {"a": None}):
         with pytest.raises(TaskError, match="is no program"):
             Task(program, SMALL)  # type: ignore[arg-type]
     for other in (None, "x", matmul_dag(), SMALL):

@@ -277,6 +277,7 @@ def test_interleaved_stages_cover_a_buffer():
         (SharedBuffer("out", (8,)), [(0, (1,)), (3, (1,))], "one place"),
         (SharedBuffer("out", (9,)), [(0, (1,)), (5, (1,))], "the first is 4"),
         (SharedBuffer("out", (4,)), [(0, (0,))], "one place"),
+        (SharedBuffer("out", (4,)), [(3, (-1,))], "negative strides"),
         (SharedBuffer("a", (4,)), [(0, (1,))], "name of another"),
     ],
 )

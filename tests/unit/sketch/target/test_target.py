@@ -11,7 +11,7 @@ from sketch.errors import TargetError
 from sketch.target.code_limits import CodeLimits
 from sketch.target.gpu_targets import ARCHS, CARDS, cuda_target, emulated
 from sketch.target.rates import USUAL_RATES, Rates, nominal_rates
-from sketch.target.target import Target
+from sketch.target.target import MOST_THREADS, Target
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from sketch.target.target import Target
         ({"threads": 0}, "threads is 0 .* 1 or more"),
         ({"threads": 2.0}, r"threads is 2\.0"),
         ({"threads": "2"}, "threads is '2'"),
-        ({"threads": 1_000_000}, "threads is 1000000 .* at most 4096"),
+        ({"threads": MOST_THREADS + 1}, f"threads is 4097 .* at most {MOST_THREADS}"),
         ({"registers": -1}, "registers is -1"),
         ({"l3_bytes": -1}, "l3_bytes is -1 .* 0 or more"),
         ({"l2_bytes": float("nan")}, "l2_bytes is nan"),

@@ -22,7 +22,6 @@ from autosched.graph.passes.bias import fold_bias
 from autosched.graph.passes.clean_up import clean_up
 from autosched.graph.passes.constant_folding import fold_constants
 from autosched.graph.passes.dead_code import remove_dead_code
-from autosched.graph.passes.equal_nodes import merge_equal_nodes
 from autosched.graph.passes.matmul import matmul_to_dense
 from autosched.graph.passes.padding import fold_padding
 from tests.support.small_graphs import Net, assert_close, kinds_of, values_of
@@ -311,27 +310,6 @@ def test_only_zero_padding_of_maps_folds() -> None:
     graph = remove_dead_code(fold_padding(_padded()))
     assert kinds_of(graph).count("pad") == 3  # one is still read by the sum
     assert graph.producers["conv2d"].op == Conv(padding=(2, 3, 1, 2))
-
-
-def test_equal_nodes_are_computed_once() -> None:
-    net = Net((2, 3))
-    first, again = (net.unary(net.unary(net.x), "exp") for _ in range(2))
-    other = net.unary(net.x, "tanh")
-    total = net.then(BinaryOp("add"), net.then(BinaryOp("sub"), first, other), again)
-    graph = net.finish({"y": total, "z": again})
-    merged = merge_equal_nodes(graph)
-    assert_close(values_of(merged), values_of(graph), "merged")
-    assert kinds_of(merged) == ["relu", "exp", "tanh", "sub", "add"]
-    assert [result.value for result in merged.results] == [total, first]
-    assert merge_equal_nodes(merged) is merged
-
-
-def test_pads_of_both_zeros_are_not_equal() -> None:
-    net = Net((2,))
-    lhs, rhs = (net.then(Pad((1,), (0,), zero), net.x) for zero in (0.0, -0.0))
-    ratio = net.then(BinaryOp("div"), net.constant("one", np.ones(1, np.float32)), rhs)
-    graph = merge_equal_nodes(net.finish({"y": net.then(BinaryOp("add"), lhs, ratio)}))
-    assert values_of(graph)["y"][0] == -np.inf
 
 
 def test_what_follows_a_product_works_on_its_rows() -> None:

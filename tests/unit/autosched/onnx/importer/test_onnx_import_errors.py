@@ -1,5 +1,6 @@
 """ONNX import: whatever is wrong with a model is one clear error of ours."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import autosched
 from autosched import zoo
 from autosched.graph.errors import ModelImportError, UnsupportedModelError
 from autosched.onnx.export import to_onnx
@@ -133,7 +135,18 @@ def test_symbolic_shapes_must_be_given() -> None:
         from_onnx(model)
     assert "x (N, 3, H, W)" in str(caught.value)
     assert "shapes={'x': (1, 3, 1, 1)}" in str(caught.value)
-    assert "--shape x=1x3x1x1" in str(caught.value)
+    assert "--shape x=1,3,1,1" in str(caught.value)
+
+
+def test_the_advice_of_compile_gives_a_network(tmp_path: Path) -> None:
+    path = str(tmp_path / "open.onnx")
+    onnx.save(_model([RELU], shape=("N", 3, "H", "W")), path)
+    with pytest.raises(ModelImportError) as caught:
+        autosched.compile(path)
+    advice = re.search(r"autosched\.from_onnx\(path, .*?\}\)", str(caught.value))
+    assert advice is not None
+    network = eval(advice[0], {"autosched": autosched, "path": path})
+    assert network.inputs[0].shape == (1, 3, 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_older_tables_are_upgraded_when_that_is_asked_for(before, tmp_path, caps
     store = open_store(url)
     assert store.read().records == (*LOG, FAILED)
     assert store.read_best((LOG[0].task,), HERE).records == LOG[-4:]
-    assert main(["records", "upgrade", str(tmp_path / "log.jsonl")]) == 1
+    assert main(["records", "upgrade", str(tmp_path / "log.jsonl")]) == 2
     assert main(["records", "upgrade", f"sqlite:///{tmp_path}/none.db"]) == 1
 
 

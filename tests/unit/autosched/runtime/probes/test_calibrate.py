@@ -155,7 +155,7 @@ def test_on_the_command_line(machine: Machine, capsys: pytest.CaptureFixture[str
     out, err = capsys.readouterr()
     assert "warning: rates are kept though the machine was busy" in err
     assert "spread %" in out and "kept though the machine was busy" in out
-    assert main(["calibrate", "--reset", "--show"]) == 1
+    assert main(["calibrate", "--reset", "--show"]) == 2
     assert "exclude each other" in capsys.readouterr().err
     assert main(["calibrate", "--reset"]) == 0
     assert not calibration_file().exists()

@@ -1,0 +1,201 @@
+"""Functions that torch's exporter does not know, and torch does not take apart, as others.
+
+Sorts are stable in ONNX.  Of equal elements of a median, torch does not say which is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+
+def missing_functions() -> dict[Any, Any]:
+    """ATen operators and the functions to trace in their place."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.hypot.default: _hypot,
+        aten.fmax.default: partial(_of_numbers, aten.maximum.default),
+        aten.fmin.default: partial(_of_numbers, aten.minimum.default),
+        aten.copysign.Tensor: _copysign,
+        aten.copysign.Scalar: _copysign,
+        aten.argsort.stable: _stable_order,
+        aten.sort.stable: _stable_sort,
+        aten.kthvalue.default: _kth,
+        aten.median.default: _whole_median,
+        aten.median.dim: _median,
+        aten.cummax.default: partial(_running_extreme, aten.lt.Tensor),
+        aten.cummin.default: partial(_running_extreme, aten.gt.Tensor),
+        aten._adaptive_avg_pool2d.default: _adaptive_mean_pool,
+        aten._adaptive_avg_pool3d.default: _adaptive_mean_pool,
+        aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+        aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+    }
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    """No square is too large; an infinite side wins over NaN."""
+    import torch
+
+    x, y = x.abs(), y.abs()
+    long, short = torch.maximum(x, y), torch.minimum(x, y)
+    ratio = torch.where(long == 0, 0.0, short / long)
+    length = long * (1 + ratio * ratio).sqrt()
+    return torch.where(x.isinf() | y.isinf(), torch.inf, length).to(long.dtype)
+
+
+def _of_numbers(extreme: Any, x: Any, y: Any) -> Any:
+    """An extreme that leaves out what is no number."""
+    import torch
+
+    return torch.where(x.isnan(), y, torch.where(y.isnan(), x, extreme(x, y)))
+
+
+def _copysign(x: Any, y: Any) -> Any:
+    import torch
+
+    sign = y if isinstance(y, torch.Tensor) else torch.full((), float(y))
+    size = x.abs() if x.dtype.is_floating_point else x.abs().to(torch.get_default_dtype())
+    dtype = torch.result_type(size, y)
+    return torch.where(sign.signbit(), -size, size).to(dtype)
+
+
+def _stable_sort(
+    x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> Any:
+    import torch
+
+    return torch.ops.aten.sort.default(x, dim, descending)
+
+
+def _stable_order(x: Any, **more: Any) -> Any:
+    return _stable_sort(x, **more)[1]
+
+
+def _kth(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.dim():
+        return NotImplemented
+    parts = (part.narrow(dim, k - 1, 1) for part in x.sort(dim))
+    return tuple(part if keepdim else part.squeeze(dim) for part in parts)
+
+
+def _median(x: Any, dim: int, keepdim: bool = False) -> Any:
+    """The lower one of two; NaN, which is sorted last, if there is one."""
+    import torch
+
+    if not x.dim():
+        return NotImplemented
+    parts, last = x.sort(dim), x.shape[dim] - 1
+    found = [part.narrow(dim, last // 2, 1) for part in parts]
+    if x.dtype.is_floating_point:
+        ends = [part.narrow(dim, last, 1) for part in parts]
+        unordered = ends[0].isnan()
+        pairs = zip(ends, found, strict=True)
+        found = [torch.where(unordered, end, middle) for end, middle in pairs]
+    return tuple(part if keepdim else part.squeeze(dim) for part in found)
+
+
+def _whole_median(x: Any) -> Any:
+    return _median(x.reshape(-1), 0)[0] if x.numel() else NotImplemented
+
+
+def _running_extreme(loses: Any, x: Any, dim: int) -> Any:
+    """Extremes so far, and where the last one of equal elements is.
+
+    After each step an element knows twice as many before it.
+    """
+    import torch
+
+    if not x.dim():
+        return NotImplemented
+    count = x.shape[dim]
+    shape = [count if axis == dim % x.dim() else 1 for axis in range(x.dim())]
+    values, places = x, torch.arange(count).reshape(shape).expand(x.shape)
+    step = 1
+    while step < count:
+        now, before = values.narrow(dim, step, count - step), values.narrow(dim, 0, count - step)
+        earlier = loses(now, before)
+        if x.dtype.is_floating_point:
+            earlier = (before.isnan() | earlier) & ~now.isnan()
+        merged = []
+        for part in (values, places):
+            own, other = part.narrow(dim, step, count - step), part.narrow(dim, 0, count - step)
+            later = torch.where(earlier, other, own)
+            merged.append(torch.cat([part.narrow(dim, 0, step), later], dim))
+        values, places = merged
+        step *= 2
+    return values, places
+
+
+def _is_uneven(spatial: Sequence[int], output_size: Sequence[int]) -> bool:
+    """Whether windows have several sizes; those of one size have operators."""
+    return any(extent % size for extent, size in zip(spatial, output_size, strict=True))
+
+
+def _adaptive_mean_pool(x: Any, output_size: Sequence[int]) -> Any:
+    """Windows of several sizes: one dimension after the other, in float32 at least."""
+    import torch
+
+    rank = len(output_size)
+    if not _is_uneven(x.shape[-rank:], output_size):
+        return NotImplemented
+    means = x if x.dtype == torch.float64 else x.to(torch.float32)
+    for axis, size in enumerate(output_size, x.dim() - rank):
+        means = _means(means, axis, size)
+    return means.to(x.dtype)
+
+
+def _means(x: Any, axis: int, size: int) -> Any:
+    """Means of windows along one dimension: each is a row, with zeros where it is shorter."""
+    import torch
+
+    extent, number = x.shape[axis], torch.arange(size)[:, None]
+    start = torch.div(number * extent, size, rounding_mode="floor")
+    stop = torch.div((number + 1) * extent + size - 1, size, rounding_mode="floor")
+    longest = max(-(-(w + 1) * extent // size) - w * extent // size for w in range(size))
+    places = start + torch.arange(longest)
+    rows = x.index_select(axis, places.clamp(max=extent - 1).reshape(-1))
+    rows = rows.reshape(*x.shape[:axis], size, longest, *x.shape[axis + 1 :])
+    after = [1] * (x.dim() - axis - 1)
+    inside = (places < stop).reshape(size, longest, *after)
+    count = (stop - start).reshape(size, *after)
+    return torch.where(inside, rows, 0.0).sum(axis + 1) / count
+
+
+def _adaptive_max_pool(x: Any, output_size: Sequence[int]) -> Any:
+    """Windows of several sizes: one dimension after the other, and where the maxima are."""
+    rank = len(output_size)
+    spatial = x.shape[-rank:]
+    if not _is_uneven(spatial, output_size):
+        return NotImplemented
+    values, places = x, None
+    for axis in range(-1, -rank - 1, -1):
+        inner = prod(spatial[axis + 1 :]) if axis < -1 else 1
+        values, places = _pooled(values, places, (axis, output_size[axis], inner))
+    return values, places
+
+
+def _pooled(values: Any, places: Any, how: tuple[int, int, int]) -> tuple[Any, Any]:
+    """Maxima along one dimension.
+
+    Args:
+        values: maxima along the dimensions after it.
+        places: where these are; None: there is no dimension after it.
+        how: the dimension, its extent in the result, and how many elements are after it.
+    """
+    import torch
+
+    axis, size, inner = how
+    extent, found = values.shape[axis], []
+    for window in range(size):
+        start, stop = window * extent // size, -(-(window + 1) * extent // size)
+        largest, place = values.narrow(axis, start, stop - start).max(axis, keepdim=True)
+        whole = (place + start) * inner
+        if places is not None:
+            whole = whole + places.narrow(axis, start, stop - start).gather(axis, place)
+        found.append((largest, whole))
+    joined = (torch.cat(list(parts), axis) for parts in zip(*found, strict=True))
+    return next(joined), next(joined)

@@ -1,0 +1,135 @@
+"""Functions that torch's exporter does not know, or writes so that digits are lost."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import autosched as asd
+from autosched.system.errors import OptionError
+from autosched.torch_frontend import export
+from autosched.torch_frontend.tensors import to_numpy, to_torch
+from tests.support.lazily import lazily
+
+torch = lazily("torch", "onnxscript")
+functional = lazily("torch.nn.functional")
+modules = lazily("tests.support.torch_modules")
+error_functions = lazily("autosched.torch_frontend.error_functions")
+torch_backend = lazily("autosched.torch_frontend.backend")
+pytestmark = pytest.mark.usefixtures("torchlib")
+INF, NAN = float("inf"), float("nan")
+
+
+def _assert_same(function: Any, *args: Any, digits: float = 1e-6, least: float = 0.0) -> None:
+    class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, *given: Any) -> Any:
+            return function(*given)
+
+    network = asd.from_torch(Module(), args)
+    named = zip(network.inputs, map(to_numpy, args), strict=True)
+    results = asd.compile(network, effort="none").run({spec.name: array for spec, array in named})
+    for ours, theirs in zip(results.values(), function(*args), strict=True):
+        torch.testing.assert_close(to_torch(ours), theirs, rtol=digits, atol=least, equal_nan=True)
+
+
+def _pairs() -> tuple[Any, Any]:
+    edges = torch.tensor([NAN, INF, -INF, 0.0, 1.0, -1.0, 3e38, -3e38, 1e-20, 2.5])
+    both = torch.cartesian_prod(edges, edges).T.contiguous()
+    return both[0], both[1]
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_erfc_keeps_its_digits(double: bool) -> None:
+    """1 - erf(x) is 0 from 4 on."""
+    x = torch.linspace(-6, 9, 301, dtype=torch.float64)
+    x = x if double else x.float()
+    exact = torch.tensor([math.erfc(value) for value in x.tolist()], dtype=torch.float64)
+    found = error_functions.erfc(x)
+    digits = 1e-13 if double else 1e-6
+    torch.testing.assert_close(found, exact.to(x.dtype), rtol=digits, atol=0)
+
+
+def test_error_functions_are_torchs() -> None:
+    x = torch.tensor([-INF, -10, -1, -0.3, 0, 0.2, 1, 4.75, 9, 20, INF, NAN])
+    _assert_same(lambda x: (x.erfc(), torch.special.erfcx(x), x.double().erfc()), x, digits=2e-6)
+    _assert_same(lambda i: (i.erfc(),), torch.tensor([-1, 0, 3]))
+
+
+def test_sums_of_powers_of_2_do_not_overflow() -> None:
+    """-1 and -1 give 0, and 1e-8 in PyTorch."""
+    _assert_same(lambda x, y: (torch.logaddexp2(x, y),), *_pairs(), least=1e-7)
+
+
+def test_element_wise_functions_are_torchs() -> None:
+    i = torch.tensor([-3, 0, 5])
+
+    def functions(x: Any, y: Any, i: Any) -> Any:
+        return (
+            torch.hypot(x, y), torch.fmax(x, y), torch.fmin(x, y), torch.fmax(i, -i),
+            torch.copysign(x, y.nan_to_num()), torch.copysign(i, -0.0), torch.copysign(i, -i),
+        )  # fmt: skip
+
+    _assert_same(functions, *_pairs(), i)
+
+
+def test_sorts_and_medians_are_torchs() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 7)
+    x[1, 3] = NAN
+
+    def functions(x: Any, i: Any) -> Any:
+        return (
+            *i.sort(dim=0, stable=True), i.argsort(stable=True, descending=True), x.median(),
+            *x.median(1), *x.median(0, True), i.median(1)[0], *x.kthvalue(3, 1),
+        )  # fmt: skip
+
+    _assert_same(functions, x, torch.arange(12).reshape(3, 4) % 5)
+
+
+def test_running_extremes_are_torchs() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 7).round()
+    x[1, 3] = NAN
+    i = torch.tensor([[3, 1, 1, -2, 5]])
+    _assert_same(lambda x, i: (*x.cummax(1), *x.cummin(0), *i.cummin(-1)), x, i)
+
+
+def test_pools_of_windows_of_several_sizes_are_torchs() -> None:
+    torch.manual_seed(0)
+
+    def functions(x: Any) -> Any:
+        return (
+            functional.adaptive_max_pool2d(x[0], (3, 2)),
+            functional.adaptive_max_pool1d(x[0, 0], 9),
+            *functional.adaptive_max_pool2d(x[0], (4, 2), return_indices=True),
+            *functional.adaptive_max_pool3d(x, (1, 3, 2), return_indices=True),
+            functional.adaptive_avg_pool2d(x[0], (3, 2)),
+            functional.adaptive_avg_pool3d(x, (2, 3, 7)),
+            functional.adaptive_avg_pool1d(x[0, 0].half(), 3),
+        )  # fmt: skip
+
+    x = torch.randn(1, 2, 4, 7, 5).round()
+    x[0, 0, 0, 3, 2] = INF
+    _assert_same(functions, x)
+
+
+def test_norms_of_narrow_numbers_may_have_wide_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under autocast; ONNX has no convolutions of bfloat16 beside them."""
+    monkeypatch.delattr(export, "_onnx_model")
+    torch.manual_seed(0)
+    w = torch.rand(4) + 0.5
+
+    def functions(x: Any, w: Any) -> Any:
+        return (
+            functional.group_norm(x, 2, w, -w), functional.layer_norm(x.mT, (4,), w, -w),
+            functional.batch_norm(x, w, w, w, -w), functional.instance_norm(x, None, None, w, -w),
+        )  # fmt: skip
+
+    _assert_same(functions, torch.randn(2, 4, 5).bfloat16(), w, digits=1e-2, least=1e-2)
+
+
+def test_modes_of_torchs_own_back_end_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"mode 'max-autotune' .*effort"):
+        torch_backend.backend(None, [], mode="max-autotune")

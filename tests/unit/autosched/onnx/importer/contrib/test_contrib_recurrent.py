@@ -1,0 +1,60 @@
+"""DynamicQuantizeLSTM, against onnxruntime's LSTM of the same weights and against itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autosched as asd
+
+pytest.importorskip("onnx")
+
+from tests.support.contrib_models import contrib_model, floats
+from tests.support.onnx_sessions import reference_session
+
+STEPS, BATCH, FEATURES, HIDDEN = 4, 2, 5, 3
+OUTPUTS = ("float32",) * 3
+
+
+def weight(rng: Any, directions: int, columns: int, each: bool) -> list[Any]:
+    """Bytes, scale and zero point."""
+    shape = (directions, 4 * HIDDEN) if each else (directions,)
+    return [
+        rng.integers(-99, 99, (directions, columns, 4 * HIDDEN)).astype(np.int8),
+        (0.004 + 0.002 * rng.random(shape)).astype(np.float32),
+        np.zeros(shape, np.int8),
+    ]
+
+
+def plain(parts: list[Any]) -> Any:
+    integers, scale, zero = parts
+    scale, zero = (a.reshape(len(integers), 1, -1).astype(np.float32) for a in (scale, zero))
+    return ((integers - zero) * scale).transpose(0, 2, 1)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("each", [False, True], ids=["one scale", "a scale each"])
+@pytest.mark.parametrize("states", [False, True])
+def test_weights_are_dequantised(direction: str, each: bool, states: bool) -> None:
+    rng, directions = np.random.default_rng(0), 1 + (direction == "bidirectional")
+    w, r = (weight(rng, directions, columns, each) for columns in (FEATURES, HIDDEN))
+    state = floats(directions, BATCH, HIDDEN) if states else None
+    last = [floats(directions, 8 * HIDDEN), None, state, state, None]
+    data, attributes = floats(STEPS, BATCH, FEATURES), {
+        "hidden_size": HIDDEN, "direction": direction,
+    }  # fmt: skip
+    inputs = [data, w[0], r[0], *last, *w[1:], *r[1:]]
+    constants = [1, 2, 3, 8, 9, 10, 11]
+    model = contrib_model("DynamicQuantizeLSTM", inputs, attributes, constants, OUTPUTS)
+    own = [data, plain(w), plain(r), *last[:4]]
+    reference = contrib_model("LSTM", own, attributes, [1, 2, 3], OUTPUTS, domain="")
+    feed = {name: array for name, array in (("x0", data), ("x5", state), ("x6", state))}
+    feed = {name: array for name, array in feed.items() if array is not None}
+    compiled = asd.compile(asd.from_onnx(model), effort="none")
+    found = compiled.run(feed)
+    for written, tolerance in ((reference, 1e-5), (model, 3e-2)):
+        expected = reference_session(written.SerializeToString()).run(None, feed)
+        for name, values in zip(("y0", "y1", "y2"), expected, strict=True):
+            np.testing.assert_allclose(found[name], values, atol=tolerance)
