@@ -48,6 +48,15 @@ _EXACT: Final = frozenset(
 # Of these, only while no element is NaN, which it passes over or puts anywhere.
 _ORDERING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Unique"))
 _MAKES_NAN: Final = frozenset(("Add", "Div", "Mul", "Sub"))  # of numbers that are none
+# The operators of this domain onnxruntime defines: of others than these onnx's reference has wrong
+# numbers (classes that no leaf votes for, probabilities of support vectors, integers ...).
+_LEARNED: Final = "ai.onnx.ml"
+_RIGHT_LEARNED: Final = frozenset(
+    (
+        *("ArrayFeatureExtractor", "Binarizer", "FeatureVectorizer", "Imputer", "LabelEncoder"),
+        *("LinearRegressor", "OneHotEncoder", "SVMRegressor"),
+    )
+)
 # What the reference raises for types that an operator of it was not written for.
 _LACKING: Final = (RuntimeError, TypeError)
 _REFUSED: Final = "not supported"  # what onnxruntime says of a type that a kernel does not take
@@ -80,12 +89,20 @@ class ReferenceEngine:
         import onnx
         from onnx.reference import ReferenceEvaluator
 
-        from autosched.host.loop import Loop
-        from autosched.host.pad import Pad
+        from autosched.host.operators.loop import Loop
+        from autosched.host.operators.optional import (
+            Optional,
+            OptionalGetElement,
+            OptionalHasElement,
+        )
+        from autosched.host.operators.pad import Pad
+        from autosched.host.operators.scan import Scan
+        from autosched.host.operators.scatter import Scatter
 
         self._payload = payload
         self._other: HostEngine | None = None  # once the reference lacked something
-        self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=[Loop, Pad])
+        own = [Loop, Optional, OptionalGetElement, OptionalHasElement, Pad, Scan, Scatter]
+        self._evaluator = ReferenceEvaluator(onnx.load_from_string(payload), new_ops=own)
         self.input_names: Sequence[str] = list(self._evaluator.input_names)
 
     def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
@@ -224,9 +241,34 @@ def output_description(payload: bytes, index: int) -> str:
     return str(onnx.load_from_string(payload).graph.output[index].doc_string)
 
 
+def exact_engine(payload: bytes) -> HostEngine:
+    """What defines the results of a model: onnx's reference, but onnxruntime those of the operators
+    of ``ai.onnx.ml``, unless it is not installed and the reference has them right.
+
+    Raises:
+        ImportError: onnx is not installed.
+        Exception: whatever the engine raises for operators that it does not have.
+    """
+    import onnx
+
+    from autosched.host.node_names import walk
+
+    nodes = walk(onnx.load_from_string(payload).graph.node)
+    learned = {node.op_type for node in nodes if node.domain == _LEARNED}
+    if not learned:
+        return ReferenceEngine(payload)
+    try:
+        return OnnxruntimeEngine(payload)
+    except Exception as error:  # not installed, or an operator or type that it does not have
+        wrong = sorted(learned - _RIGHT_LEARNED)
+        if not wrong:
+            return ReferenceEngine(payload)
+        raise RuntimeError(f"{', '.join(wrong)} needs onnxruntime: {error}") from error
+
+
 def fastest_engine(payload: bytes) -> HostEngine:
-    """A session of onnxruntime where it is installed and computes what onnx defines, else onnx's
-    reference.
+    """A session of onnxruntime where it is installed and computes what onnx defines, else what
+    defines the results.
 
     Raises:
         ImportError: onnx is not installed.
@@ -239,7 +281,7 @@ def fastest_engine(payload: bytes) -> HostEngine:
     model = onnx.load_from_string(payload)
     nodes = list(walk(model.graph.node))
     if not all(node.op_type in _EXACT and not node.domain for node in nodes):
-        return ReferenceEngine(payload)
+        return exact_engine(payload)
     if any(map(_makes_texts, nodes)):
         return ReferenceEngine(payload)
     ordering = any(node.op_type in _ORDERING for node in nodes)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.host.engines import HostEngine, ReferenceEngine, output_description
+from autosched.host.engines import HostEngine, exact_engine, output_description
 from autosched.system.element_types import element_type
 from autosched.system.signal_handlers import raised_by_handler
 from sketch.errors import AutoschedError
@@ -31,11 +31,11 @@ class HostEvaluator:
         self,
         operator: str,
         payload: bytes,
-        make_engine: Callable[[bytes], HostEngine] = ReferenceEngine,
+        make_engine: Callable[[bytes], HostEngine] = exact_engine,
     ) -> None:
         """Parse ``payload`` (a serialized ONNX model); ``operator`` is its name in messages.
 
-        ``make_engine``: onnx's reference defines what is right; modules take the fastest engine.
+        ``make_engine``: by default what defines the results; modules take the fastest engine.
 
         Raises:
             HostError: onnx is not installed, or has no implementation of an operator.

@@ -8,8 +8,9 @@ from collections import defaultdict
 
 # Names that stand in two modules, each with its reason.
 TWICE = {
-    "Loop": "autosched.host.loop replaces onnx's class, which is found by its name",
-    "Pad": "autosched.host.pad replaces onnx's class, too",
+    "Loop": "autosched.host.operators.loop replaces onnx's class, which is found by its name",
+    "Pad": "autosched.host.operators.pad replaces onnx's class, too",
+    "Scan": "autosched.host.operators.scan does, too",
 }
 # Words for what the field has words for (docs/glossary.md); also as parts of names.
 LITERARY = re.compile(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from autosched.graph.builder import GraphBuilder
+from autosched.graph.errors import GraphError
 from autosched.graph.ir import Graph, Node, Result
 from autosched.graph.ops.base import Shape
 from autosched.graph.ops.shape import Reshape
@@ -22,12 +23,19 @@ class GraphRewriter(ABC):
         self.builder = GraphBuilder.from_graph(graph)
 
     def run(self) -> Graph:
-        """The new graph, verified."""
+        """The new graph, verified.
+
+        Raises:
+            GraphError: a result has another type than it had.
+        """
         for node in self.graph.nodes:
             self.convert(node)
-        return self.builder.finish(
-            [Result(r.name, self.value(r.value)) for r in self.graph.results]
-        )
+        results = [Result(r.name, self.value(r.value)) for r in self.graph.results]
+        for old, new in zip(self.graph.results, results, strict=True):
+            before, after = self.graph.types[old.value], self.builder.types[new.value]
+            if after != before:
+                raise GraphError(f"a rewrite makes {after} of the result {old.name!r}, {before}")
+        return self.builder.finish(results)
 
     @abstractmethod
     def convert(self, node: Node) -> None:

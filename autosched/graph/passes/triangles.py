@@ -72,7 +72,8 @@ def _added(graph: Graph, node: Node) -> _Hidden | None:
             continue
         kept = np.equal(mask, 0)
         seen = kept.reshape(shape[-2:])
-        far = np.less_equal(mask, _FAR if _is_product(graph, data, seen) else -np.inf)
+        least = np.float64(_FAR if _is_product(graph, data, seen) else -np.inf)
+        far = np.less_equal(mask, least)
         if np.all(kept | far) and _feeds_softmax(graph, node.output):
             diagonal = _diagonal(seen)
             return None if diagonal is None else _Hidden(data, diagonal)

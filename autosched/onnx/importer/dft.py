@@ -29,8 +29,7 @@ def import_dft(site: Site) -> None:
         raise UnsupportedError(f"{dtype} {shape} along dimension {axis}")
     read = min(length, shape[axis])
     results = length // 2 + 1 if onesided else length
-    if read * parts * results * 2 > _MOST_NUMBERS:
-        raise UnsupportedError(f"{length} numbers, of which the matrix is too large")
+    check_matrix(read * parts * results * 2)
     data = site.input(0)
     if read < shape[axis]:
         stop = tuple(read if d == axis else n for d, n in enumerate(shape))
@@ -39,7 +38,7 @@ def import_dft(site: Site) -> None:
     lead = tuple(shape[d] for d in order)
     moved = site.step(Transpose((*order, axis, rank - 1)), [data])
     rows = site.step(Reshape((*lead, read * parts)), [moved])
-    matrix = _matrix(read, length, results, inverse)[:, :parts]
+    matrix = waves(read, length, results, inverse)[:, :parts]
     weight = matrix.reshape(read * parts, results * 2).astype(dtype)
     product = site.step(MatMul(), [rows, site.add_constant("waves", weight)])
     found = site.step(Reshape((*lead, results, 2)), [product])
@@ -56,8 +55,21 @@ def _axis(site: Site, rank: int) -> int:
     return normalize_axis(site.attributes.get("axis", 1 if site.opset < 20 else -2), rank)
 
 
-def _matrix(read: int, length: int, results: int, inverse: bool) -> NDArray[Any]:
-    """What a real and an imaginary part add to those of each result: ``[read, 2, results, 2]``."""
+def check_matrix(numbers: int) -> None:
+    """Raise UnsupportedError for a matrix of more ``numbers`` than a product is worth."""
+    if numbers > _MOST_NUMBERS:
+        raise UnsupportedError(f"a matrix of {numbers:,} numbers would be too large")
+
+
+def waves(read: int, length: int, results: int, inverse: bool) -> NDArray[Any]:
+    """What a real and an imaginary part add to those of each result: ``[read, 2, results, 2]``.
+
+    Args:
+        read: how many numbers are transformed; the others are zeros.
+        length: of the transform.
+        results: how many of its results are wanted, from the first on.
+        inverse: whether it is the inverse one.
+    """
     steps = np.outer(np.arange(read), np.arange(results)) % length
     angle = 2 * np.pi * steps / length
     cosine, sine = np.cos(angle), np.sin(angle) * (1 if inverse else -1)

@@ -17,13 +17,18 @@ def stored_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     members = list(walk(model.graph.node))
     members += [node for function in model.functions for node in walk(function.node)]
     graphs = [model.graph, *(graph for node in members for graph in nested_graphs(node))]
+    sparse = [tensor for graph in graphs for tensor in graph.sparse_initializer]
     for graph in graphs:
         yield from graph.initializer
     for node in members:
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t
+            if attribute.HasField("sparse_tensor"):
+                sparse.append(attribute.sparse_tensor)
             yield from attribute.tensors
+    for tensor in sparse:
+        yield from (tensor.values, tensor.indices)
 
 
 def load_external_data(model: onnx.ModelProto, folder: Path, where: str) -> None:

@@ -35,7 +35,8 @@ def expanded(
     if written is not None:
         return made_unique(written, label, {name: name for name in node.output})
     version = next((entry.version for entry in setting.opsets if entry.domain == node.domain), 0)
-    if not version or not _has_body(node, version):
+    typed = all(name in arrays or name in types for name in node.input if name)
+    if not version or not _has_body(node, version, typed):
         raise UnsupportedError("")
     outputs = [name for name in node.output if name]
     piece = make_piece([node], outputs, arrays, types, setting)
@@ -77,9 +78,11 @@ def taken_branch(
     return made_unique(members, label, kept), constants
 
 
-def _has_body(node: onnx.NodeProto, version: int) -> bool:
+def _has_body(node: onnx.NodeProto, version: int, typed: bool) -> bool:
+    """Whether onnx can write the operator's body; ``typed``: the types of all inputs are known."""
     try:
         schema = defs.get_schema(node.op_type, version, node.domain)
     except defs.SchemaError:
         return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
+    # onnx reads the types that a body depends on, sequences' as well, without looking for them
+    return bool(schema.has_function or (schema.has_context_dependent_function and typed))

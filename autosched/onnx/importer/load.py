@@ -15,6 +15,8 @@ from autosched.graph.errors import ModelImportError, UnsupportedModelError
 from autosched.onnx.importer.contrib.domains import with_stated_domains
 from autosched.onnx.importer.external_data import load_external_data, stored_tensors
 from autosched.onnx.importer.inlining import check_inlined_size
+from autosched.onnx.importer.runtime_dialect import in_common_terms
+from autosched.onnx.importer.sparse import make_weights_dense
 
 _OLDEST_OPSET: Final = 7  # the first with today's broadcasting rules
 _NOT_ONNX: Final = "give a model that onnx.checker accepts"
@@ -40,7 +42,7 @@ def load_model(source: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
     if not model.ir_version or not model.graph.output or not model.opset_import:
         raise ModelImportError("this is no ONNX model, or only a piece of one", where, _NOT_ONNX)
     _check_weights_present(model, where)
-    model = with_stated_domains(model, opset_of(model))
+    model = in_common_terms(with_stated_domains(model, opset_of(model)))
     try:
         checker.check_model(_with_output_shapes(model))
     except Exception as error:  # ValidationError, or what else broken models make onnx raise
@@ -66,13 +68,8 @@ def initial_arrays(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
     """The model's initializers; strings are objects.
 
     Raises:
-        ModelImportError: the data of one does not fit its shape, or it is sparse.
+        ModelImportError: the data of one does not fit its shape.
     """
-    if model.graph.sparse_initializer:
-        name = model.graph.sparse_initializer[0].values.name
-        raise ModelImportError(
-            f"weight {name!r} is sparse", "from_onnx", "export the model with dense weights"
-        )
     return {tensor.name: _array(tensor) for tensor in model.graph.initializer}
 
 
@@ -114,7 +111,7 @@ def _check_weights_present(model: onnx.ModelProto, where: str) -> None:
 
 
 def _normalised(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
-    """A copy with functions inlined, and one name for the default domain."""
+    """A copy with functions inlined, dense weights, and one name for the default domain."""
     check_inlined_size(model, where)
     copy = onnx.ModelProto()
     try:
@@ -123,6 +120,10 @@ def _normalised(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
         raise ModelImportError(
             f"the model's functions cannot be inlined: {_first_line(error)}", where, _NOT_ONNX
         ) from error
+    try:
+        make_weights_dense(copy)
+    except ValueError as error:
+        raise ModelImportError(_first_line(error), where, _NOT_ONNX) from error
     for entry in copy.opset_import:
         if entry.domain == _DEFAULT:
             entry.domain = ""

@@ -22,6 +22,7 @@ _EUCLIDEAN: Final = 2
 _SOFTMAX_OF_ONE_AXIS: Final = 13
 _STATED_TRAINING: Final = 14
 _HALF_PIXEL_ROIS: Final = 16
+_SAMPLES: Final = {b"bilinear": b"linear", b"bicubic": b"cubic"}  # before opset 20
 _GATES: Final = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}
 
 
@@ -44,11 +45,23 @@ def reference_gap(nodes: Iterable[onnx.NodeProto], opset: int) -> str | None:
 
 
 def state_old_defaults(nodes: Iterable[onnx.NodeProto], opset: int) -> None:
-    """Write into nodes of an older opset what onnx would take from the newest one instead."""
+    """Write into nodes of an older opset what onnx would take from the newest one instead, and the
+    names that the newest one has.
+    """
     for node in walk(nodes):
         if node.op_type == "RoiAlign" and opset < _HALF_PIXEL_ROIS:
             mode = helper.make_attribute("coordinate_transformation_mode", "output_half_pixel")
             node.attribute.append(mode)
+        if node.op_type == "GridSample":
+            _rename_mode(node)
+
+
+def _rename_mode(node: onnx.NodeProto) -> None:
+    given = [attribute for attribute in node.attribute if attribute.name == "mode"]
+    for attribute in given:
+        attribute.s = _SAMPLES.get(attribute.s, attribute.s)
+    if not given:
+        node.attribute.append(helper.make_attribute("mode", "linear"))
 
 
 def _version_gap(operator: str, attributes: Mapping[str, Any], opset: int) -> str | None:
@@ -75,10 +88,8 @@ def _recurrent(node: onnx.NodeProto, attributes: Mapping[str, Any]) -> str | Non
 
 
 def _grid_sample(node: onnx.NodeProto, attributes: Mapping[str, Any]) -> str | None:
-    mode = attributes.get("mode", b"")
-    if mode in (b"bilinear", b"bicubic"):
-        return f"the names of modes before opset 20, such as {mode.decode()}"
-    if mode == b"cubic" and attributes.get("padding_mode", b"") == b"border":
+    cubic = attributes.get("mode", b"") in (b"cubic", b"bicubic")
+    if cubic and attributes.get("padding_mode", b"") == b"border":
         return "that every neighbour is taken from the border, not only the point"
     return None
 

@@ -18,7 +18,7 @@ from autosched.graph.ir import Value
 from autosched.graph.ops.base import Shape, check_size
 from autosched.onnx.importer.inference import infer_types
 from autosched.onnx.importer.piece import dtype_name
-from autosched.onnx.importer.pool_inference import infer_with_pools
+from autosched.onnx.importer.window_inference import infer_with_windows
 
 Dimension = int | str
 Dimensions = tuple[Dimension, ...] | None
@@ -104,11 +104,11 @@ def with_static_inputs(
         if info.type.WhichOneof("value") == "tensor_type":
             info.type.tensor_type.ClearField("shape")
     try:
-        return infer_with_pools(copy, _infer_strictly), None
+        return infer_with_windows(copy, _infer_strictly), None
     except Exception as error:  # InferenceError, or what else broken models make onnx raise
         complaint = _first_line(error)
     try:
-        return infer_with_pools(copy, infer_types), complaint
+        return infer_with_windows(copy, infer_types), complaint
     except Exception as error:
         raise shapes_do_not_fit(_first_line(error)) from error
 

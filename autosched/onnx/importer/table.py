@@ -40,6 +40,7 @@ from autosched.onnx.importer.shape import (
 )
 from autosched.onnx.importer.site import Site
 from autosched.onnx.importer.softmax import IMPORT_SOFTMAX
+from autosched.onnx.importer.stft import import_stft
 
 IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_ELEMENTWISE,
@@ -69,6 +70,8 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     "Pad": import_pad,
     "Reshape": import_reshape,
     "RotaryEmbedding": import_rotary_embedding,
+    "STFT": import_stft,
+    "Scatter": import_scatter_elements,  # its name before opset 11
     "ScatterElements": import_scatter_elements,
     "ScatterND": import_scatter_points,
     "Squeeze": import_squeeze,

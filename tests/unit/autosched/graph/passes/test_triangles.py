@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -115,6 +117,17 @@ def test_numbers_added_to_scores(far: float, turned: bool) -> None:
     np.testing.assert_array_equal(
         evaluate(found, _inputs(graph))["y"], evaluate(graph, _inputs(graph))["y"]
     )
+
+
+def test_masks_of_float16_hold_no_finite_number_that_is_far() -> None:
+    net = GraphBuilder("net")
+    x, keys = (net.input(Value(name, (1, 7, 7), "float16")) for name in ("x", "keys"))
+    mask = net.constant("mask", np.where(np.tri(7, dtype=np.bool_), 0, -np.inf).astype(np.float16))
+    scores = net.add(BinaryOp("add"), [net.add(MatMul(), [x, keys]), mask])
+    graph = net.finish({"y": net.add(Softmax(), [scores])})
+    with warnings.catch_warnings(action="error"):  # NumPy's, of numbers that are infinite then
+        found = name_triangles(graph)
+    assert Triangle(False, hidden=True) in [node.op for node in found.nodes]
 
 
 def _inputs(graph: Graph) -> dict[str, np.ndarray]:

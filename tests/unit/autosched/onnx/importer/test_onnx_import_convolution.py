@@ -56,6 +56,19 @@ CASES: list[Case] = [
         {"group": 2, "auto_pad": "SAME_UPPER", "strides": [3, 2]},
     ),
     ("ConvTranspose", (1, 4, 5, 4), (4, 6, 1, 1), {"strides": [2, 2]}),
+    # The output has its extents times the strides, unless windows and output padding end before.
+    (
+        "ConvTranspose",
+        (1, 4, 5, 4),
+        (4, 6, 3, 3),
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2], "output_padding": [1, 0]},
+    ),
+    (
+        "ConvTranspose",
+        (1, 4, 5, 4),
+        (4, 3, 1, 2),
+        {"group": 2, "auto_pad": "SAME_LOWER", "strides": [3, 3], "output_padding": [1, 2]},
+    ),
 ]
 
 

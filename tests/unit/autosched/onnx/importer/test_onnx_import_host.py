@@ -244,6 +244,19 @@ def test_loops_run_on_the_host() -> None:
     assert _on_host(_check(_model([loop], {"count": np.array(3)}))) == ["Loop"]
 
 
+def test_maps_over_sequences_run_on_the_host() -> None:
+    """Their body cannot be written without the types of sequences, which nothing says."""
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in "eo"]
+    body = helper.make_graph([helper.make_node("Relu", ["e"], ["o"])], "b", info[:1], info[1:])
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=0),
+        helper.make_node("SequenceMap", ["parts"], ["positive"], body=body),
+        helper.make_node("ConcatFromSequence", ["positive"], ["y"], axis=0, new_axis=1),
+    ]
+    network = _check(_model(nodes, output=(TensorProto.FLOAT, (3, 4))))
+    assert _on_host(network) == ["SplitToSequence+SequenceMap+ConcatFromSequence"]
+
+
 def test_random_operators_are_refused() -> None:
     dropout = helper.make_node("Dropout", ["x", "ratio", "training"], ["y"], name="drop")
     constants = {"ratio": np.array(0.5, np.float32), "training": np.array(True)}

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from onnx.reference.ops.op_loop import Loop as OnnxLoop
 
+from autosched.host.operators.loop_results import body_results, joined
+
 
 class Loop(OnnxLoop):
     """Replaces onnx's implementation of the same name."""
@@ -42,7 +44,5 @@ class Loop(OnnxLoop):
             for stack, result in zip(collected, results[self.N :], strict=True):
                 stack.append(result)
             iteration += 1
-        if self.K and not iteration:
-            raise ValueError("a loop that collects results ran zero times: their shape is open")
-        outputs = (*carried, *(np.stack(stack) for stack in collected))
-        return self._check_and_fix_outputs(outputs)
+        infos = body_results(self.onnx_node, self.K)
+        return self._check_and_fix_outputs((*carried, *map(joined, collected, infos)))
