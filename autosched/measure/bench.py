@@ -48,6 +48,10 @@ class Bench(Protocol[Loaded]):
         """The relative error of the last run's results."""
         ...
 
+    def forget(self) -> None:
+        """Let go of what is kept for the kernels of a task; none of them is loaded any more."""
+        ...
+
     def unload(self, loaded: Loaded) -> None:
         """Give back what ``load`` took."""
         ...

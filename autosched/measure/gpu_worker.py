@@ -18,7 +18,7 @@ from codegen.cuda.kernel import CudaKernel
 from codegen.file_cache import user_cache
 from codegen.gpu.device_kernel import DeviceKernel
 from codegen.gpu.open import device_identity, open_device
-from codegen.gpu.protocol import Array, Device
+from codegen.gpu.protocol import Device
 from codegen.gpu.resident_arrays import ResidentArrays
 from sketch.dag.dag import ComputeDAG
 from sketch.population.population import from_rows
@@ -35,7 +35,8 @@ _SHORT_RUNS: Final = 16
 # Caches hold nothing of what they held once so many times their size went through them.
 _FLUSH_SIZES: Final = 2
 # Copies of a task's arrays that stay on the device.
-_KEPT_BYTES: Final = 2 << 30
+_KEPT_BYTES: Final = 1 << 30
+_KEPT_SHARE: Final = 0.25  # of its memory
 _LOCKS: Final = "devices"
 _SHORTEST_S: Final = 1e-9
 
@@ -56,8 +57,8 @@ class GpuBench:
         self._flush_bytes = _FLUSH_SIZES * target.l2_bytes
         self._flush_address: int | None = None
         self._last_run = -float("inf")
-        self._arrays = ResidentArrays(self._device, _KEPT_BYTES)
-        self._inputs: Mapping[str, Array] = {}  # of the task that the copies are of
+        most = min(_KEPT_BYTES, int(_KEPT_SHARE * self._device.memory().total))
+        self._arrays = ResidentArrays(self._device, most)
 
     def copies(self, dag: ComputeDAG) -> int:
         """One: caches are flushed instead."""
@@ -72,13 +73,9 @@ class GpuBench:
     ) -> DeviceKernel:
         """The kernel with its arrays on the device; see ``Bench``.
 
-        Kernels of a task share copies of what they read.  One of another task comes when none of
-        this one's is loaded any more.
+        Kernels of a task share copies of what they read.
         """
         arrays = named_arrays(kernel, memory, sketch, values)
-        if memory.fixed and memory.inputs is not self._inputs:
-            self._arrays.clear()
-            self._inputs = memory.inputs
         shared = self._arrays if memory.fixed else None
         return DeviceKernel(self._device, kernel, arrays, expected_seconds(sketch, values), shared)
 
@@ -98,6 +95,10 @@ class GpuBench:
             seconds = sum(self._cold_seconds(loaded) for _ in range(runs))
         self._last_run = time.monotonic()
         return max(seconds, _SHORTEST_S) / runs
+
+    def forget(self) -> None:
+        """Free the copies of the arrays of a task."""
+        self._arrays.clear()
 
     def waiting(self) -> float:
         """1: the device's own clock sees no process wait."""

@@ -92,6 +92,8 @@ class TimingWorker:
             self._bench.unload(loaded)
         self._slots.clear()
         self._drop_pacer()
+        if "_bench" in vars(self):  # else it has not been opened
+            self._bench.forget()
         self._tasks.clear()
         task_dag = pickle.loads(dag)
         inputs = random_inputs(task_dag, self._options.seed)

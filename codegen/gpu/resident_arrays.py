@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from codegen.gpu.protocol import Array, Device
 
 
@@ -34,10 +36,9 @@ class ResidentArrays:
             address = self._device.allocate(array.nbytes)
             self._kept[key] = array, address
             self._bytes += array.nbytes
-            stream = self._device.stream()
-            stream.copy_in(address, array)
-            stream.synchronise()
-            stream.close()
+            with closing(self._device.stream()) as stream:
+                stream.copy_in(address, array)
+                stream.synchronise()
         return self._kept[key][1]
 
     def clear(self) -> None:

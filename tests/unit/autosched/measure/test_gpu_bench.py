@@ -8,6 +8,7 @@ import pytest
 
 from autosched.measure import gpu_worker
 from autosched.measure.gpu_worker import GpuBench
+from codegen.gpu.protocol import DeviceMemory
 from sketch.target.gpu_targets import cuda_target, emulated
 
 H200 = cuda_target("h200")
@@ -36,7 +37,11 @@ class Loaded:
 def locked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of what is locked; the clock of this machine stands still."""
     found: list[str] = []
-    device = SimpleNamespace(kind="gpu", allocate=lambda size: FLUSHED + size)
+    device = SimpleNamespace(
+        kind="gpu",
+        allocate=lambda size: FLUSHED + size,
+        memory=lambda: DeviceMemory(1 << 30, 1 << 30),
+    )
     monkeypatch.setattr(gpu_worker, "open_device", lambda _: device)
     monkeypatch.setattr(gpu_worker, "device_identity", lambda _: "a1")
     monkeypatch.setattr(gpu_worker, "lock_device", lambda path: found.append(path.name))

@@ -31,6 +31,7 @@ class Room:
         self.room = room
         self.loaded: list[float] = []
         self.run_s, self.runs = 1e-3, 0
+        self.forgotten: list[int] = []
 
     def copies(self, dag: ComputeDAG) -> int:
         return 1
@@ -48,6 +49,10 @@ class Room:
             raise DeviceMemoryError("no room to run")
         self.runs += runs
         return self.run_s
+
+    def forget(self) -> None:
+        """Notes how many kernels are loaded."""
+        self.forgotten.append(len(self.loaded))
 
     def waiting(self) -> float:
         return 1.25
@@ -79,6 +84,7 @@ def test_a_number_that_is_used_again_gives_its_kernel_back_first() -> None:
     assert bench.loaded == [1e-9, 2e-9]
     assert worker.sample(0) == worker.sample(1) == 1e-3
     worker.task(DAG.key, pickle.dumps(DAG), pickle.dumps(None))
+    assert bench.forgotten == [0]  # when all are unloaded
     assert bench.loaded == []
 
 

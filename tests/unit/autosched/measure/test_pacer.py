@@ -192,6 +192,9 @@ class Bench:
         self.runs.append(loaded)
         return self.machine.run(loaded)
 
+    def forget(self) -> None:
+        """Nothing is kept."""
+
     def waiting(self) -> float:
         return 1.25
 

@@ -21,7 +21,7 @@ def test_equal_nodes_are_computed_once() -> None:
     assert merge_equal_nodes(merged) is merged
 
 
-def test_equal_constants_are_one_input() -> None:
+def test_nodes_on_equal_constants_are_equal() -> None:
     """Zeros of another sign, or of another dtype, are not equal."""
     net = Net((2, 3))
     arrays = (np.zeros(3), np.zeros(3), -np.zeros(3), np.zeros((1, 3)))
@@ -33,6 +33,15 @@ def test_equal_constants_are_one_input() -> None:
     read = [node.inputs[1] for node in merged.nodes]
     assert read == [constants[0], constants[2], constants[3]]
     assert merge_equal_nodes(merged) is merged
+
+
+def test_what_is_read_does_not_depend_on_which_constants_are_equal() -> None:
+    """Else a network of other weights had other tasks."""
+    net = Net((2, 3))
+    scale, bias = (net.constant(name, np.ones(3, np.float32)) for name in ("scale", "bias"))
+    scaled = net.then(BinaryOp("mul"), net.x, scale)
+    graph = net.finish({"y": net.then(BinaryOp("add"), scaled, bias)})
+    assert merge_equal_nodes(graph) is graph
 
 
 def test_pads_of_both_zeros_are_not_equal() -> None:
