@@ -11,8 +11,7 @@ from autosched.graph.ops.gather import GatherElements
 from autosched.graph.ops.shape import Pad
 from autosched.onnx.importer.composer import Composer, check_attributes, check_inputs
 from autosched.onnx.importer.contrib.attention import Heads, Scoring, attended, split_heads
-from autosched.onnx.importer.contrib.rotary import angles_of_rows
-from autosched.onnx.importer.rotary import Rotation, rotated
+from autosched.onnx.importer.rotary import Rotation, angles_of_rows, rotated
 from autosched.onnx.importer.site import Site, UnsupportedError
 
 _TAKEN: Final = (
@@ -48,7 +47,7 @@ def import_group_query_attention(site: Site) -> None:
     step = _step(make, make.shape(query)[0], make.shape(query)[2])
     if site.attributes.get("do_rotary", 0):
         rotation = _rotation(make, step)
-        query, key = rotated(site, query, rotation), rotated(site, key, rotation)
+        query, key = rotated(make, query, rotation), rotated(make, key, rotation)
     states = [_cached(make, index, new, step) for index, new in ((3, key), (4, value))]
     for index, state in enumerate(states, 1):
         make.emit(state, index)
@@ -109,7 +108,7 @@ def _step(make: Composer, batch: int, rows: int) -> _Step:
     if batch == 1 and stored < total:
         return _Step(rows, columns, total - rows)
     lengths = make.reshape(site.input(_SEQUENCES), batch)
-    return _Step(rows, columns, make.sum(lengths, make.number("before", 1 - rows, lengths)))
+    return _Step(rows, columns, make.shifted(lengths, 1 - rows))
 
 
 def _rotation(make: Composer, step: _Step) -> Rotation:

@@ -107,8 +107,8 @@ def _emit_attended(make: Composer, heads: Heads, past: int, masks: tuple[int, in
         padding_mask(make, mask, columns, heads.query),
     )
     causal = bool(attributes.get("unidirectional", 0))
-    # Here row n sees the columns up to past + n.  In onnxruntime the last row sees all: the same
-    # only where each row has a new key.
+    # Here row n sees the columns up to past + n.  In onnxruntime the last row sees all of them,
+    # which is the same where each row has a new key.
     if causal and rows != columns - past:
         raise UnsupportedError(f"unidirectional, {rows} queries with {columns - past} new keys")
     scoring = Scoring(
