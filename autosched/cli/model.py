@@ -156,19 +156,26 @@ def open_network(
 
 
 def check_model(model: str) -> None:
-    """Raise UsageError for what users take for a model, though it is none that can be read.
+    """Raise an error for what users take for a model, though it is none that can be read.
 
     Raises:
         UsageError: it is a folder, a log, or a compiled module.
+        FileError: it is a file that cannot be read.
     """
     if isdir(model):
         raise UsageError("a folder is no model", model, _MODELS)
     if model.endswith(COMPILED_SUFFIX):
         raise UsageError(
-            "a compiled module cannot be tuned: its schedules are fixed", model,
+            "a compiled module has no tasks: its schedules are fixed", model,
             "give what it was compiled from: an .onnx file or a network's name",
         )  # fmt: skip
-    if isfile(model) and is_log(Path(model)):
+    try:
+        recorded = isfile(model) and is_log(Path(model))
+    except OSError as error:
+        raise FileError(
+            f"the file cannot be read: {error.strerror}", model, "see who may read it"
+        ) from error
+    if recorded:
         raise UsageError(
             "a log is no model", model, f"give the model that it is of, and --log {model}"
         )

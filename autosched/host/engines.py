@@ -242,8 +242,9 @@ def output_description(payload: bytes, index: int) -> str:
 
 
 def exact_engine(payload: bytes) -> HostEngine:
-    """What defines the results of a model: onnx's reference, but onnxruntime those of the operators
-    of ``ai.onnx.ml``, unless it is not installed and the reference has them right.
+    """What defines the results of a model: onnx's reference, or, for a model that has an operator
+    of ``ai.onnx.ml``, onnxruntime, which then runs the other nodes of the model as well.  Where it
+    cannot run the model, the reference does, if it has those operators right.
 
     Raises:
         ImportError: onnx is not installed.

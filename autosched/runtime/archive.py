@@ -74,7 +74,7 @@ def write_archive(path: Path, modules: Sequence[Contents]) -> None:
         members |= {folder + name: data for name, data in _members(*contents).items()}
     manifest = {name: [len(data), _digest(data)] for name, data in members.items()}
     signed = signature(_canonical(manifest))
-    sealed = {"members": manifest, "signature": signed.text, "kept": not signed.unkept}
+    sealed = {"members": manifest, "signature": signed.text}
     try:
         with (
             replaced_file(path) as partial,
@@ -198,7 +198,7 @@ class _Reader:
         manifest, signed = sealed["members"], sealed["signature"]
         if not trusted and not is_signed(_canonical(manifest), signed):
             raise UntrustedModuleError(
-                f"{_foreign(sealed)}, and to load it is to run the machine code in it",
+                f"{_foreign()}, and to load it is to run the machine code in it",
                 hint="if you trust whoever made it, say so: load(path, trusted=True), or --trusted",
             )
         sizes = {name: item.file_size for name, item in self._members.items()}
@@ -253,13 +253,11 @@ class _Reader:
         return memory
 
 
-def _foreign(sealed: Any) -> str:
-    """Why a module is not known: what its writer noted of its key, or whose key it lacks."""
-    if sealed.get("kept") is False:
-        return "the module was saved by a process that could keep no key, and is known to it alone"
+def _foreign() -> str:
+    """Why a module is not known.  What its writer noted is not told: nobody has verified it."""
     place = key_file()
-    key = "who has no home to keep a key in" if place is None else f"whose key is {place}"
-    return f"the module was not saved by this user on this machine, {key}"
+    key = "who has no home to keep one in" if place is None else f"which is {place}"
+    return f"the module is not signed with the key of this user on this machine, {key}"
 
 
 def _sound_members(archive: zipfile.ZipFile, size_bytes: int) -> dict[str, zipfile.ZipInfo]:

@@ -48,14 +48,13 @@ def key_file() -> Path | None:
 
 def signature(content: bytes) -> KeySignature:
     """The signature of ``content``; makes the user's key where there is none."""
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            return KeySignature(_signed(_read_key(), content), "")
-        _make_key()
-        return KeySignature(_signed(_read_key(), content), "")
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return KeySignature(_signed(_UNKEPT, content), f"{where}{error.strerror or error}")
+    key, unkept = _key()
+    return KeySignature(_signed(key, content), unkept)
+
+
+def unkept_reason() -> str:
+    """Why no key of this user can be kept; "" if one can.  Makes it where there is none."""
+    return _key()[1]
 
 
 def is_signed(content: bytes, found: str | None) -> bool:
@@ -65,6 +64,18 @@ def is_signed(content: bytes, found: str | None) -> bool:
         keys.append(_read_key())
     given = (found or "").encode()
     return any(hmac.compare_digest(_signed(key, content).encode(), given) for key in keys)
+
+
+def _key() -> tuple[bytes, str]:
+    """The user's key, or that of this process with the reason."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            return _read_key(), ""
+        _make_key()
+        return _read_key(), ""
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _UNKEPT, f"{where}{error.strerror or error}"
 
 
 def _signed(key: bytes, content: bytes) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autosched import api
 from autosched.records.store import open_store
 from autosched.runtime.errors import ModuleFileError
-from autosched.runtime.user_key import key_file
+from autosched.runtime.user_key import unkept_reason
 from autosched.torch_frontend.graph_key import graph_key
 from autosched.torch_frontend.options import BackendOptions
 from codegen.file_cache import FileCache, user_cache
@@ -119,7 +119,11 @@ def kept_graph(
 
 
 def _files(options: BackendOptions) -> FileCache | None:
-    if options.cache is False or key_file() is None:  # what nobody signs is never read
+    if options.cache is False:
+        return None
+    unkept = unkept_reason()
+    if unkept:  # other processes would refuse what this one signs
+        LOG.warning("compiled graphs are not kept, as no key can be: %s", unkept)
         return None
     if options.cache is True:
         return replace(user_cache(_SORT), most_bytes=options.cache_bytes, look_every=1)

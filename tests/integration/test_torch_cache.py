@@ -146,6 +146,20 @@ def test_a_folder_that_cannot_be_written_to_is_said(
     assert "a compiled graph is not kept" in caplog.text
 
 
+def test_without_a_key_there_is_no_cache(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other processes would refuse its files."""
+    home = tmp_path / "home"
+    home.write_text("")
+    monkeypatch.setattr(Path, "home", lambda: home)
+    folder = tmp_path / "graphs"
+    options = replace(case.options, cache=folder)
+    assert kept_graph(case.graph, case.args, STATIC, options) is None
+    CompiledGraph(case.graph, STATIC, options)(*case.args)
+    assert not folder.exists() and "no key can be" in caplog.text
+
+
 def test_the_key_covers_all_that_decides_what_is_compiled(tmp_path: Path) -> None:
     x, w = torch.randn(2, 3), torch.randn(3, 4)
     log = tmp_path / "log.jsonl"

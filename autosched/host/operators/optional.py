@@ -1,6 +1,8 @@
-"""Optional values of host operators: onnx's own do not take them out of their wrapping again.
+"""Optional values of host operators.
 
-An empty optional has an element for onnx's, and the element of a full one is a list of it.
+onnx's ``Optional`` makes a list of one element, ``[x]``, and ``[None]`` of nothing.  Its
+``OptionalGetElement`` returns that list where ``x`` is meant, and its ``OptionalHasElement`` says
+that there is an element in ``[None]``.  Here the list has a type of its own, and none if empty.
 """
 
 from __future__ import annotations

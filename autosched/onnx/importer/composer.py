@@ -106,6 +106,12 @@ class Composer:
             return value
         return self.binary("mul", value, self.number("factor", factor, value))
 
+    def shifted(self, value: str, offset: float) -> str:
+        """``value + offset``."""
+        if offset == 0.0:
+            return value
+        return self.binary("add", value, self.number("offset", offset, value))
+
     def number(self, role: str, number: float, like: str) -> str:
         """A constant without dimensions, of the dtype of ``like``."""
         return self.site.scalar(role, number, self.dtype(like))
@@ -138,7 +144,7 @@ class Composer:
         order.insert(place, order.pop(axis))
         return self.transpose(value, *order)
 
-    def part(self, value: str, axis: int, start: int, stop: int) -> str:
+    def part(self, value: str, axis: int, start: int, stop: int, step: int = 1) -> str:
         """Some elements along a dimension.
 
         Args:
@@ -146,11 +152,12 @@ class Composer:
             axis: the dimension, non-negative.
             start: the first element.
             stop: the one after the last.
+            step: from one element to the next, positive.
         """
         bounds = [(0, extent, 1) for extent in self.shape(value)]
-        if (start, stop) == bounds[axis][:2]:
+        if (start, stop, step) == bounds[axis]:
             return value
-        bounds[axis] = (start, stop, 1)
+        bounds[axis] = (start, stop, step)
         return self.site.step(slice_of(bounds), [value])
 
     def join(self, axis: int, *values: str) -> str:

@@ -15,6 +15,7 @@ from autosched.graph.ir import Network, Value
 from autosched.graph.ops.base import TensorType, check_size
 from autosched.graph.ops.host import HostOp
 from autosched.host.node_names import read_names, walk
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 from autosched.onnx.importer.folding import fold_node
 from autosched.onnx.importer.functions import expanded, taken_branch
 from autosched.onnx.importer.host import KnownResults, host_function, static_outputs
@@ -26,7 +27,6 @@ from autosched.onnx.importer.site import Site, UnsupportedError, checked_constan
 from autosched.onnx.importer.table import IMPORTERS
 from autosched.onnx.importer.unsupported import Unsupported, kinds_of
 
-_DEFAULT = ("", "ai.onnx")
 # What an importer raises on attributes and constants that the standard does not allow.
 _CONVERTER_ERRORS = (
     ArithmeticError,
@@ -308,7 +308,7 @@ class Conversion:
 
 def _qualified(node: onnx.NodeProto) -> str:
     """The operator, after its domain where that is not ONNX's own."""
-    return str(node.op_type if node.domain in _DEFAULT else f"{node.domain}.{node.op_type}")
+    return str(node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}")
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from autosched.graph.ops.base import TensorType
 from autosched.host.evaluator import HostError, HostEvaluator
 from autosched.host.node_names import nested_graphs
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 from autosched.onnx.importer.piece import Arrays, Setting, Types, inferred_types, make_piece
 from autosched.onnx.importer.reference_gaps import reference_gap
 from autosched.onnx.importer.site import UnsupportedError
@@ -37,7 +38,7 @@ def fold_node(
     Raises:
         UnsupportedError: a result is too large.
     """
-    default = node.domain in ("", "ai.onnx")
+    default = node.domain in DEFAULT_DOMAINS
     empty = _empty_outputs(node, setting)
     if empty is not None:
         return empty

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onnx import defs, helper, inliner, numpy_helper
 
 from autosched.host.node_names import made_unique
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 from autosched.onnx.importer.piece import Arrays, Setting, Types, make_piece
 from autosched.onnx.importer.site import UnsupportedError
 from autosched.onnx.importer.wide_quantisation import quantisation_body
@@ -59,7 +60,7 @@ def taken_branch(
 
     None for all other nodes.
     """
-    if node.op_type != "If" or node.domain not in ("", "ai.onnx") or not node.input:
+    if node.op_type != "If" or node.domain not in DEFAULT_DOMAINS or not node.input:
         return None
     condition = arrays.get(node.input[0])
     if condition is None or condition.size != 1:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, CastOp, Clip, UnaryOp, Where
+from autosched.graph.ops.elementwise import Clip, UnaryOp
 from autosched.graph.ops.gather import GatherPoints
-from autosched.graph.ops.movement import Slice
-from autosched.graph.ops.shape import Reshape, Transpose
+from autosched.graph.ops.shape import Transpose
+from autosched.onnx.importer.composer import Composer
 from autosched.onnx.importer.site import Site, UnsupportedError
 
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}  # names before opset 20
@@ -53,7 +51,7 @@ class _Sampling:
     """The steps of one node."""
 
     def __init__(self, site: Site, mode: str, outside: str) -> None:
-        self._site = site
+        self._make = Composer(site)
         self._mode = mode
         self._outside = outside
         self._aligned = bool(site.attributes.get("align_corners", 0))
@@ -64,51 +62,42 @@ class _Sampling:
     def emit(self) -> None:
         """Emit the result, NCHW."""
         height, width = self._extents
-        data = self._site.step(Transpose((0, 2, 3, 1)), [self._site.input(0)])
-        shape = (self._batch, height * width, self._channels)
-        data = self._site.step(Reshape(shape), [data])
+        data = self._make.transpose(self._make.site.input(0), 0, 2, 3, 1)
+        data = self._make.reshape(data, self._batch, height * width, self._channels)
         rows, columns = (self._neighbours(axis) for axis in (0, 1))
-        total = ""
-        for row in rows:
-            for column in columns:
-                term = self._term(data, row, column)
-                total = self._binary("add", total, term) if total else term
-        grid = self._site.step(Reshape((self._batch, *self._result, self._channels)), [total])
-        self._site.emit(Transpose((0, 3, 1, 2)), [grid])
+        total = self._make.sum(*(self._term(data, row, col) for row in rows for col in columns))
+        grid = self._make.reshape(total, self._batch, *self._result, self._channels)
+        self._make.site.emit(Transpose((0, 3, 1, 2)), [grid])
 
     def _neighbours(self, axis: int) -> list[_Neighbour]:
         """What is read of rows (axis 0) or columns (1)."""
         place = self._place(axis)
         if self._mode == "nearest":
-            return [self._neighbour(self._site.step(UnaryOp("round"), [place]), None, axis)]
-        low = self._site.step(UnaryOp("floor"), [place])
-        beyond = self._binary("sub", place, low)
-        before = self._binary("sub", self._scalar("one", 1.0), beyond)
+            return [self._neighbour(self._make.site.step(UnaryOp("round"), [place]), None, axis)]
+        low = self._make.site.step(UnaryOp("floor"), [place])
+        beyond = self._make.binary("sub", place, low)
+        before = self._make.binary("sub", self._make.number("one", 1.0, beyond), beyond)
         first, weights = 0, [before, beyond]
         if self._mode == "cubic":
             first, weights = -1, [self._far(beyond), self._near(beyond)]
             weights += [self._near(before), self._far(before)]
         found = []
         for offset, weight in enumerate(weights, first):
-            moved = self._binary("add", low, self._scalar("offset", float(offset)))
+            moved = self._make.shifted(low, offset)
             found.append(self._neighbour(moved, weight, axis))
         return found
 
     def _place(self, axis: int) -> str:
         """Where the points lie: 0 is the first row or column."""
         extent, part = self._extents[axis], 1 - axis  # x comes first
-        bounds = (self._batch, *self._result)
-        cut = Slice((0, 0, 0, part), (*bounds, part + 1), (1,) * _IMAGE_RANK)
-        given = self._site.step(cut, [self._site.input(1)])
-        flat = self._site.step(Reshape((self._batch, self._points, 1)), [given])
-        place = self._binary("add", flat, self._scalar("one", 1.0))  # rounded as onnx does
+        given = self._make.part(self._make.site.input(1), 3, part, part + 1)
+        flat = self._make.reshape(given, self._batch, self._points, 1)
+        place = self._make.shifted(flat, 1.0)  # rounded as onnx does
         if self._aligned:
-            place = self._binary("mul", place, self._scalar("half", 0.5))
-            place = self._binary("mul", place, self._scalar("last", extent - 1.0))
+            place = self._make.scaled(self._make.scaled(place, 0.5), extent - 1.0)
         else:
-            place = self._binary("mul", place, self._scalar("extent", float(extent)))
-            place = self._binary("sub", place, self._scalar("one", 1.0))
-            place = self._binary("mul", place, self._scalar("half", 0.5))
+            place = self._make.shifted(self._make.scaled(place, extent), -1.0)
+            place = self._make.scaled(place, 0.5)
         # of a point beyond the border, cubic interpolation reads the image in front of it, too
         inside = self._outside == "border" and self._mode != "cubic"
         return self._clipped(place, axis) if inside else place
@@ -118,8 +107,8 @@ class _Sampling:
         if self._outside == "reflection":
             place = self._reflected(place, axis)
         inside = self._clipped(place, axis)
-        met = self._binary("eq", inside, place) if self._outside == "zeros" else None
-        return _Neighbour(self._site.step(CastOp("int64"), [inside]), weight, met)
+        met = self._make.binary("eq", inside, place) if self._outside == "zeros" else None
+        return _Neighbour(self._make.cast(inside, "int64"), weight, met)
 
     def _reflected(self, place: str, axis: int) -> str:
         """The place that a whole one has where the image and its mirror image alternate.
@@ -131,50 +120,42 @@ class _Sampling:
         length = self._extents[axis] - 1 + 2 * edge
         if not length:
             return place
-        moved = self._binary("add", place, self._scalar("edge", edge))
-        positive = self._site.step(UnaryOp("abs"), [moved])
-        period = self._scalar("period", 2 * length)
-        phase = self._binary("trunc_mod", positive, period)
-        back = self._binary("min", phase, self._binary("sub", period, phase))
-        return self._binary("sub", back, self._scalar("edge", edge))
+        moved = self._make.shifted(place, edge)
+        positive = self._make.site.step(UnaryOp("abs"), [moved])
+        period = self._make.number("period", 2 * length, positive)
+        phase = self._make.binary("trunc_mod", positive, period)
+        back = self._make.binary("min", phase, self._make.binary("sub", period, phase))
+        return self._make.shifted(back, -edge)
 
     def _clipped(self, place: str, axis: int) -> str:
-        return self._site.step(Clip(0.0, self._extents[axis] - 1.0), [place])
+        return self._make.site.step(Clip(0.0, self._extents[axis] - 1.0), [place])
 
     def _near(self, distance: str) -> str:
         """Weight of a pixel at up to 1 from a point: ``((a + 2) d - (a + 3)) d d + 1``."""
         slope = self._scaled(distance, _CUBIC + 2, -(_CUBIC + 3))
-        square = self._binary("mul", distance, distance)
-        return self._binary("add", self._binary("mul", slope, square), self._scalar("one", 1.0))
+        square = self._make.binary("mul", distance, distance)
+        return self._make.shifted(self._make.binary("mul", slope, square), 1.0)
 
     def _far(self, distance: str) -> str:
         """Weight of the pixel behind one at ``d``: ``((a e - 5 a) e + 8 a) e - 4 a``, e = d + 1."""
-        behind = self._binary("add", distance, self._scalar("one", 1.0))
+        behind = self._make.shifted(distance, 1.0)
         total = self._scaled(behind, _CUBIC, -5 * _CUBIC)
         for more in (8 * _CUBIC, -4 * _CUBIC):
-            product = self._binary("mul", total, behind)
-            total = self._binary("add", product, self._scalar("coefficient", more))
+            total = self._make.shifted(self._make.binary("mul", total, behind), more)
         return total
 
     def _scaled(self, value: str, factor: float, more: float) -> str:
-        product = self._binary("mul", value, self._scalar("coefficient", factor))
-        return self._binary("add", product, self._scalar("coefficient", more))
+        return self._make.shifted(self._make.scaled(value, factor), more)
 
     def _term(self, data: str, row: _Neighbour, column: _Neighbour) -> str:
         """The image at a row and a column of each point, weighted: ``[n, points, c]``."""
-        wide = self._site.add_constant("width", np.asarray(self._extents[1], np.int64))
-        index = self._binary("add", self._binary("mul", row.index, wide), column.index)
-        value = self._site.step(GatherPoints(1), [data, index])
+        wide = self._make.number("width", self._extents[1], row.index)
+        index = self._make.binary("add", self._make.binary("mul", row.index, wide), column.index)
+        value = self._make.site.step(GatherPoints(1), [data, index])
         if row.weight is not None and column.weight is not None:
-            weight = self._binary("mul", row.weight, column.weight)
-            value = self._binary("mul", value, weight)
+            weight = self._make.binary("mul", row.weight, column.weight)
+            value = self._make.binary("mul", value, weight)
         if row.met is None or column.met is None:
             return value
-        met = self._binary("and", row.met, column.met)
-        return self._site.step(Where(), [met, value, self._scalar("zero", 0.0)])
-
-    def _binary(self, function: BinaryFunction, lhs: str, rhs: str) -> str:
-        return self._site.step(BinaryOp(function), [lhs, rhs])
-
-    def _scalar(self, role: str, value: float) -> str:
-        return self._site.scalar(role, value, _FLOAT)
+        met = self._make.binary("and", row.met, column.met)
+        return self._make.where(met, value, self._make.number("zero", 0.0, value))

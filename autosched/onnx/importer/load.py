@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import checker, external_data_helper, inliner, numpy_helper
 
 from autosched.graph.errors import ModelImportError, UnsupportedModelError
-from autosched.onnx.importer.contrib.domains import with_stated_domains
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS, opset_of
 from autosched.onnx.importer.external_data import load_external_data, stored_tensors
 from autosched.onnx.importer.inlining import check_inlined_size
 from autosched.onnx.importer.runtime_dialect import in_common_terms
@@ -20,7 +20,6 @@ from autosched.onnx.importer.sparse import make_weights_dense
 
 _OLDEST_OPSET: Final = 7  # the first with today's broadcasting rules
 _NOT_ONNX: Final = "give a model that onnx.checker accepts"
-_DEFAULT: Final = "ai.onnx"  # the long name of the default domain
 
 
 def load_model(source: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
@@ -42,26 +41,21 @@ def load_model(source: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
     if not model.ir_version or not model.graph.output or not model.opset_import:
         raise ModelImportError("this is no ONNX model, or only a piece of one", where, _NOT_ONNX)
     _check_weights_present(model, where)
-    model = in_common_terms(with_stated_domains(model, opset_of(model)))
+    model = in_common_terms(model)
     try:
         checker.check_model(_with_output_shapes(model))
     except Exception as error:  # ValidationError, or what else broken models make onnx raise
         raise ModelImportError(
             f"the model is invalid: {_first_line(error)}", where, _NOT_ONNX
         ) from error
-    if 0 < opset_of(model) < _OLDEST_OPSET:
+    opset = opset_of(model.opset_import)
+    if 0 < opset < _OLDEST_OPSET:
         raise UnsupportedModelError(
-            f"the model uses opset {opset_of(model)}",
+            f"the model uses opset {opset}",
             where,
             f"export it with opset {_OLDEST_OPSET} or later (onnx.version_converter)",
         )
     return _normalised(model, where)
-
-
-def opset_of(model: onnx.ModelProto) -> int:
-    """Version of the default operator set; 0 if the model does not use it."""
-    versions = [e.version for e in model.opset_import if e.domain in ("", _DEFAULT)]
-    return max(versions, default=0)
 
 
 def initial_arrays(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
@@ -125,10 +119,10 @@ def _normalised(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
     except ValueError as error:
         raise ModelImportError(_first_line(error), where, _NOT_ONNX) from error
     for entry in copy.opset_import:
-        if entry.domain == _DEFAULT:
+        if entry.domain in DEFAULT_DOMAINS:
             entry.domain = ""
     for node in copy.graph.node:
-        if node.domain == _DEFAULT:
+        if node.domain in DEFAULT_DOMAINS:
             node.domain = ""
     return copy
 

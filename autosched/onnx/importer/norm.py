@@ -71,9 +71,9 @@ def _import_instance_norm(site: Site) -> None:
 
 
 def _import_group_norm(site: Site) -> None:
-    """GroupNormalization: statistics of groups of channels.
+    """GroupNormalization: statistics of groups of channels, a scale and a shift for each channel.
 
-    Of opset 21 or later: onnx's checker rejects the deprecated one before, which scaled groups.
+    As from opset 21 on: ``runtime_dialect`` rewrites the one before, which scales groups.
     """
     data = site.type(0)
     groups = int(site.attributes["num_groups"])

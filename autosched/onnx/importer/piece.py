@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 from autosched.graph.ops.base import TensorType
 from autosched.host.node_names import free_names
+from autosched.onnx.importer.domains import opset_of
 from autosched.onnx.importer.inference import infer_types
 from autosched.onnx.importer.reference_gaps import state_old_defaults
 from autosched.onnx.importer.site import UnsupportedError
@@ -41,8 +42,7 @@ class Setting:
     @property
     def opset(self) -> int:
         """Version of the default operator set; 0 where the model has none."""
-        default = (entry.version for entry in self.opsets if entry.domain in ("", "ai.onnx"))
-        return max(default, default=0)
+        return opset_of(self.opsets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

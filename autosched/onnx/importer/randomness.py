@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from autosched.host.node_names import walk
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 
 _RANDOM: Final = frozenset(
     (
@@ -27,7 +28,7 @@ def random_operator(
 ) -> str | None:
     """The first operator among ``nodes``, nested ones included, that is random; None without."""
     for node in walk(nodes):
-        if node.domain in ("", "ai.onnx") and (
+        if node.domain in DEFAULT_DOMAINS and (
             node.op_type in _RANDOM or (node.op_type == "Dropout" and _in_training(node, arrays))
         ):
             return str(node.op_type)

@@ -14,6 +14,7 @@ import onnx
 from onnx import helper
 
 from autosched.host.node_names import walk
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 
 _LENGTHS: Final = 4  # position of sequence_lens among the inputs
 _PLANE: Final = 2  # axes of an image
@@ -32,7 +33,7 @@ def reference_gap(nodes: Iterable[onnx.NodeProto], opset: int) -> str | None:
     ``opset``: version of the default operator set that the nodes are of.
     """
     for node in walk(nodes):
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain not in DEFAULT_DOMAINS:
             continue
         check = _CHECKS.get(node.op_type)
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}

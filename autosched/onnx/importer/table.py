@@ -15,16 +15,13 @@ from autosched.onnx.importer.dynamic_quantize import import_dynamic_quantize
 from autosched.onnx.importer.einsum import import_einsum
 from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
 from autosched.onnx.importer.gather import IMPORT_GATHER
-from autosched.onnx.importer.gather_blocks import import_gather_block_quantized
 from autosched.onnx.importer.grid_sample import import_grid_sample
 from autosched.onnx.importer.matmul import import_gemm, import_matmul
 from autosched.onnx.importer.movement import IMPORT_MOVEMENT
-from autosched.onnx.importer.narrow import import_matmul_nbits
 from autosched.onnx.importer.norm import IMPORT_NORM
 from autosched.onnx.importer.pad import import_pad
 from autosched.onnx.importer.pooling import IMPORT_POOLING
 from autosched.onnx.importer.quantize import IMPORT_QUANTISED
-from autosched.onnx.importer.quantized_operators import IMPORT_OF_ONNXRUNTIME
 from autosched.onnx.importer.recurrent import IMPORT_RECURRENT
 from autosched.onnx.importer.reduction import IMPORT_POSITIONS, IMPORT_REDUCE
 from autosched.onnx.importer.resize import IMPORT_RESIZE
@@ -49,7 +46,6 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_POOLING,
     **IMPORT_POSITIONS,
     **IMPORT_CONTRIB,
-    **IMPORT_OF_ONNXRUNTIME,
     **IMPORT_QUANTISED,
     **IMPORT_RECURRENT,
     **IMPORT_REDUCE,
@@ -77,6 +73,4 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     "Squeeze": import_squeeze,
     "Transpose": import_transpose,
     "Unsqueeze": import_unsqueeze,
-    "com.microsoft.GatherBlockQuantized": import_gather_block_quantized,
-    "com.microsoft.MatMulNBits": import_matmul_nbits,
 }

@@ -14,6 +14,7 @@ from typing import Any, Final
 import onnx
 from onnx import helper
 
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 from autosched.onnx.importer.piece import type_of
 
 _POOLS: Final = ("AveragePool", "LpPool", "MaxPool")
@@ -53,7 +54,7 @@ _StandIn = Callable[[onnx.NodeProto, onnx.ModelProto], Mapping[str, Any] | None]
 def _stand_in_of(node: onnx.NodeProto) -> _StandIn | None:
     """What makes attributes of which onnx infers the right shape; None: it does so anyway."""
     mode = _attribute(node, "auto_pad", b"NOTSET")
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain not in DEFAULT_DOMAINS:
         return None
     if node.op_type in _POOLS and mode == b"NOTSET" and _attribute(node, "ceil_mode", 0):
         return _rounded_down

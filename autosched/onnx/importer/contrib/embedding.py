@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from autosched.graph.ops.reduce import ReduceOp
-from autosched.onnx.importer.composer import Composer, Importer, applied, check_attributes
+from autosched.onnx.importer.composer import Composer, Importer, check_attributes
 from autosched.onnx.importer.contrib.norm import normalised
-from autosched.onnx.importer.quantize import import_dequantize
+from autosched.onnx.importer.contrib.quantized import dequantised
 from autosched.onnx.importer.site import Site
 
 _VALUES: Final = range(2, 7)  # positions of three tables, then of the parameters of the norm
@@ -26,12 +26,10 @@ def _import_embed_layer_norm(site: Site) -> None:
 def _import_quantised_embed_layer_norm(site: Site) -> None:
     """QEmbedLayerNormalization: as above, of tables and parameters that are bytes."""
     make = Composer(site)
-    _emit_embedded(make, [_dequantised(site, n) if site.has(n) else None for n in _VALUES], None)
-
-
-def _dequantised(site: Site, index: int) -> str:
-    names = [site.node.input[place] for place in (index, index + _SCALE, index + _ZERO)]
-    return applied(site, import_dequantize, "DequantizeLinear", names, {})[0]
+    values = [
+        dequantised(site, (n, n + _SCALE, n + _ZERO)) if site.has(n) else None for n in _VALUES
+    ]
+    _emit_embedded(make, values, None)
 
 
 def _emit_embedded(make: Composer, values: Sequence[str | None], positions: str | None) -> None:

@@ -11,8 +11,7 @@ from autosched.graph.ops.gather import GatherElements
 from autosched.graph.ops.shape import Pad
 from autosched.onnx.importer.composer import Composer, check_attributes, check_inputs
 from autosched.onnx.importer.contrib.attention import Heads, Scoring, attended, split_heads
-from autosched.onnx.importer.contrib.rotary import angles_of_rows
-from autosched.onnx.importer.rotary import Rotation, rotated
+from autosched.onnx.importer.rotary import Rotation, angles_of_rows, rotated
 from autosched.onnx.importer.site import Site, UnsupportedError
 
 _TAKEN: Final = (
@@ -48,7 +47,7 @@ def import_group_query_attention(site: Site) -> None:
     step = _step(make, make.shape(query)[0], make.shape(query)[2])
     if site.attributes.get("do_rotary", 0):
         rotation = _rotation(make, step)
-        query, key = rotated(site, query, rotation), rotated(site, key, rotation)
+        query, key = rotated(make, query, rotation), rotated(make, key, rotation)
     states = [_cached(make, index, new, step) for index, new in ((3, key), (4, value))]
     for index, state in enumerate(states, 1):
         make.emit(state, index)
@@ -89,9 +88,10 @@ def _step(make: Composer, batch: int, rows: int) -> _Step:
 
     One sequence has the length that ``total_sequence_length`` says.  Several may be shorter, and
     caches that are longer than that may be filled up to anywhere: there ``seqlens_k`` says it.
+    Where all positions are new, it is not read: what is behind the end of a sequence is anything.
 
     Raises:
-        UnsupportedError: the number of positions is not known.
+        UnsupportedError: the number of positions is not known, or they are not in the caches.
     """
     site = make.site
     array = site.constant(_TOTAL)
@@ -101,15 +101,31 @@ def _step(make: Composer, batch: int, rows: int) -> _Step:
     columns = max(total, stored)
     if rows == total:
         return _Step(rows, columns, 0, first=True)
+    if rows > total:
+        raise UnsupportedError(f"{rows} new positions with total_sequence_length {total}")
     if stored < total - rows:
         raise UnsupportedError(f"{stored} positions of past_key where {total - rows} are past")
-    ends = site.arrays.get(site.node.input[_SEQUENCES])
-    if ends is not None and np.all(ends == ends.reshape(-1)[0]):
-        return _Step(rows, columns, int(ends.reshape(-1)[0]) + 1 - rows)
+    past = _constant_past(site, rows, columns)
+    if past is not None:
+        return _Step(rows, columns, past)
     if batch == 1 and stored < total:
         return _Step(rows, columns, total - rows)
     lengths = make.reshape(site.input(_SEQUENCES), batch)
-    return _Step(rows, columns, make.sum(lengths, make.number("before", 1 - rows, lengths)))
+    return _Step(rows, columns, make.shifted(lengths, 1 - rows))
+
+
+def _constant_past(site: Site, rows: int, columns: int) -> int | None:
+    """Positions before this call, where ``seqlens_k`` is a constant with one length for all."""
+    ends = site.arrays.get(site.node.input[_SEQUENCES])
+    if ends is None or np.any(ends != ends.reshape(-1)[0]):
+        return None
+    end = int(ends.reshape(-1)[0]) + 1
+    if not rows <= end <= columns:
+        raise UnsupportedError(
+            f"seqlens_k {end - 1}: sequences of {end} with {rows} new positions, in caches of "
+            f"{columns}"
+        )
+    return end - rows
 
 
 def _rotation(make: Composer, step: _Step) -> Rotation:

@@ -107,7 +107,9 @@ def _emit_attended(make: Composer, heads: Heads, past: int, masks: tuple[int, in
         padding_mask(make, mask, columns, heads.query),
     )
     causal = bool(attributes.get("unidirectional", 0))
-    if causal and rows != columns - past:  # onnxruntime hides no column from the last row
+    # Here row n sees the columns up to past + n.  In onnxruntime the last row sees all of them,
+    # which is the same where each row has a new key.
+    if causal and rows != columns - past:
         raise UnsupportedError(f"unidirectional, {rows} queries with {columns - past} new keys")
     scoring = Scoring(
         float(attributes.get("scale", 0.0)),

@@ -1,9 +1,9 @@
-"""Importer of onnxruntime's RotaryEmbedding, and the rotation of its GroupQueryAttention."""
+"""Importer of onnxruntime's RotaryEmbedding."""
 
 from __future__ import annotations
 
 from autosched.onnx.importer.composer import Composer, check_attributes
-from autosched.onnx.importer.rotary import Rotation, rotated
+from autosched.onnx.importer.rotary import Rotation, angles_of_rows, rotated
 from autosched.onnx.importer.site import Site, UnsupportedError
 
 
@@ -29,13 +29,7 @@ def import_rotary_embedding(site: Site) -> None:
         for index in (2, 3)
     )
     rotation = Rotation(cosine, sine, count, bool(site.attributes.get("interleaved", 0)))
-    make.emit(make.reshape(rotated(site, data, rotation), *shape))
-
-
-def angles_of_rows(make: Composer, rows: str, heads_axis: int) -> str:
-    """Rows ``[batch, positions, pairs]`` of a table, with a dimension for the heads."""
-    extents = list(make.shape(rows))
-    return make.reshape(rows, *extents[:heads_axis], 1, *extents[heads_axis:])
+    make.emit(make.reshape(rotated(make, data, rotation), *shape))
 
 
 def _head_size(site: Site, hidden: int, count: int) -> int:

@@ -107,8 +107,11 @@ def test_what_is_no_model_is_said(
         ("tune .", "a folder is no model | . | give an .onnx file or a network's name"),
         (
             "tune my.asd",
-            "a compiled module cannot be tuned: its schedules are fixed | my.asd",
+            "a compiled module has no tasks: its schedules are fixed | my.asd | give what it was",
         ),
+        ("report log.jsonl --model my.asd", "a compiled module has no tasks"),
+        ("records prune log.jsonl --model my.asd", "a compiled module has no tasks"),
+        ("costmodel eval my.asd --log log.jsonl", "a compiled module has no tasks"),
         ("tune log.jsonl", "a log is no model"),
         ("costmodel eval log.jsonl", "give the model that it is of, and --log log.jsonl"),
         ("costmodel eval mlp", "no log is named | mlp | give --log FILE"),
@@ -116,3 +119,12 @@ def test_what_is_no_model_is_said(
     ):
         assert main(line.split()) == 2
         assert said in capsys.readouterr().err
+
+
+def test_a_model_that_cannot_be_read_is_one_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file whose reading fails for root as well: nothing is at its first address."""
+    file = "/proc/self/mem"
+    for command in ("summary", "tune", "bench"):
+        assert main([command, file]) == 1
+        error = capsys.readouterr().err
+        assert f"the file cannot be read: Input/output error | {file}" in error

@@ -246,7 +246,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_module_from_elsewhere_must_be_trusted(
     path: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(UntrustedModuleError, match=r"was not saved by this user.*trusted=True"):
+    with pytest.raises(
+        UntrustedModuleError, match=r"not signed with the key of this user.*trusted=True"
+    ):
         asd.load(path)
     module = asd.load(path, trusted=True)
     assert main(["summary", str(path)]) == 1
@@ -297,9 +299,22 @@ def test_a_key_that_is_no_secret_signs_nothing(
         module.save(path)
     assert asd.load(path).name == module.name
     monkeypatch.setattr(user_key, "_UNKEPT", bytes(32))  # another process
-    with pytest.raises(UntrustedModuleError, match="process that could keep no key"):
+    with pytest.raises(UntrustedModuleError, match="not signed with the key of this user"):
         asd.load(path)
     assert asd.load(path, trusted=True).name == module.name
+
+
+def test_what_a_foreign_file_says_of_its_key_is_not_told(path: Path, elsewhere: Path) -> None:
+    members = members_of(path)
+    with zipfile.ZipFile(path) as archive:
+        sealed = json.loads(archive.read("manifest.json"))
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps({**sealed, "kept": False}))
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(UntrustedModuleError, match="is not signed with the key") as error:
+        asd.load(path)
+    assert "process" not in str(error.value)
 
 
 def test_a_signature_is_of_the_content(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What runtimes take and onnx does not: group norms of opset 18, dictionaries of scores, STFT."""
+"""What runtimes take and onnx does not: old norms, dictionaries of scores, STFT."""
 
 from __future__ import annotations
 
@@ -78,6 +78,34 @@ def test_group_norms_in_a_branch_and_in_a_function() -> None:
     model.functions.append(function)
     model.opset_import.append(helper.make_opsetid("own", 1))
     _check(model, X)
+
+
+def test_group_norms_beside_values_of_any_names() -> None:
+    """The values of the nodes that replace them would have these names."""
+    parts = {f"y/{part}": np.array([1.0], np.float32) for part in ("groups", "rows")}
+    nodes = [
+        helper.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2),
+        helper.make_node("Add", ["y", "y/groups"], ["y/shape"]),
+        helper.make_node("Mul", ["y/shape", "y/rows"], ["z"]),
+    ]
+    outputs = [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)]
+    _check(_model(nodes, X, GROUPS | parts, outputs), X)
+
+
+@pytest.mark.parametrize("operator", ["LayerNormalization", "SimplifiedLayerNormalization"])
+def test_norms_of_onnxruntime_in_a_function(operator: str) -> None:
+    """They are in no domain that the function or the model imports."""
+    scale = {"s": np.linspace(0.5, 2, 5, dtype=np.float32)}
+    node = helper.make_node(operator, ["x", "s"], ["y"])
+    plain = _model([node], X, scale, opset=14)
+    (expected,) = reference_session(plain.SerializeToString()).run(None, {"x": X})
+    opsets = [helper.make_opsetid("", 14)]
+    function = helper.make_function("own", "Norm", ["x", "s"], ["y"], [node], opsets)
+    model = _model([helper.make_node("Norm", ["x", "s"], ["y"], domain="own")], X, scale, opset=14)
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    (found,) = evaluate(asd.from_onnx(model).graph, {"x": X}).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("inputs", [["x", "s"], ["x", "s", "b"]])

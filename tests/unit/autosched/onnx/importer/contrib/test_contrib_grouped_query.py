@@ -215,10 +215,28 @@ def test_refused(attributes: Mapping[str, Any], message: str) -> None:
     [
         (Case(1, 8, 7), [], "is not constant"),
         (Case(1, 8, 5), [6], "5 positions of past_key where 7 are past"),
+        (Case(5, 3), [6], "5 new positions with total_sequence_length 3"),
+        (Case(5, 3, lengths=(3, 2)), [6], "5 new positions with total_sequence_length 3"),
+        (
+            Case(3, 8, 7, lengths=(2,)), [5, 6],
+            "seqlens_k 1: sequences of 2 with 3 new positions, in caches of 8",
+        ),
+        (
+            Case(1, 8, 11, lengths=(12, 12)), [5, 6],
+            "seqlens_k 11: sequences of 12 with 1 new positions, in caches of 11",
+        ),
     ],
-)
+)  # fmt: skip
 def test_positions_that_are_not_known(case: Case, constants: list[int], message: str) -> None:
     attributes = {"num_heads": HEADS, "kv_num_heads": SHARED}
     model = contrib_model(OPERATOR, case.inputs(), attributes, constants, ["float32"] * 3)
     with pytest.raises(asd.AutoschedError, match=message):
         asd.from_onnx(model)
+
+
+def test_constant_lengths_are_those_of_all_calls() -> None:
+    """Sequences of one constant length need no masks of data; without one the caches are masked."""
+    known = asd.from_onnx(CALLS["token at a known place"].model()).graph
+    read = asd.from_onnx(CALLS["tokens in a cache"].model()).graph
+    kinds = [{node.op.kind for node in graph.nodes} for graph in (known, read)]
+    assert "where" not in kinds[0] and "where" in kinds[1]

@@ -19,7 +19,9 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import helper, numpy_helper  # noqa: E402
 
-from autosched.onnx.importer.quantized_operators import IMPORT_OF_ONNXRUNTIME  # noqa: E402
+from autosched.onnx.importer.contrib.quantized import IMPORT_QUANTIZED  # noqa: E402
+from autosched.onnx.importer.contrib.table import IMPORT_CONTRIB  # noqa: E402
+from autosched.onnx.importer.table import IMPORTERS  # noqa: E402
 from tests.support.onnx_sessions import reference_session  # noqa: E402
 
 Array = Any
@@ -160,8 +162,11 @@ def test_results_are_those_of_onnxruntime(name: str, dtype: str) -> None:
 
 
 def test_each_operator_has_a_case() -> None:
-    tested = {f"{DOMAIN}.{operator}" for operator, _ in CASES.values()}
-    assert tested == set(IMPORT_OF_ONNXRUNTIME)
+    assert {operator for operator, _ in CASES.values()} == set(IMPORT_QUANTIZED)
+
+
+def test_operators_of_its_domain_are_in_its_table() -> None:
+    assert {name for name in IMPORTERS if name.startswith(DOMAIN)} == set(IMPORT_CONTRIB)
 
 
 def test_channels_that_are_last_are_one_error() -> None:

@@ -1,4 +1,4 @@
-"""Importers of onnxruntime's quantised operators, of its domain ``com.microsoft``.
+"""Importers of quantised operators: the operator of floats between integers.
 
     QLinearAdd(a, b)   ->   QuantizeLinear(Add(DequantizeLinear(a), DequantizeLinear(b)))
 
@@ -8,7 +8,7 @@ again, as they do where a model has the operators on the right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -48,7 +48,7 @@ class _InFloats:
         if site.attributes.get("channels_last", 0):
             raise UnsupportedError("channels that are last")
         given = list(site.node.input[: self.plain])
-        given += [_dequantised(site, place) for place in self.operands]
+        given += [dequantised(site, _behind(place)) for place in self.operands]
         (value,) = applied(site, self.importer, self.operator, given, site.attributes)
         _quantised(site, value, self.result, site.type(self.operands[0]).dtype)
 
@@ -70,7 +70,7 @@ def _gemm(site: Site) -> None:
     transposed = {name: site.attributes.get(name, 0) for name in ("transA", "transB")}
     alpha = float(site.attributes.get("alpha", 1.0))
     columns = {"axis": 0 if transposed["transB"] else 1}
-    given = [_dequantised(site, 0), _dequantised(site, 3, columns)]
+    given = [dequantised(site, _behind(0)), dequantised(site, _behind(3), columns)]
     if site.has(6):
         scale = site.step(BinaryOp("mul"), [site.input(1), site.input(4)])
         if alpha != 1:
@@ -87,10 +87,17 @@ def _gemm(site: Site) -> None:
         import_gemm(replace(site, node=node, attributes=attributes))
 
 
-def _dequantised(site: Site, place: int, attributes: Mapping[str, Any] | None = None) -> str:
-    """The floats of input ``place``."""
-    names = [site.node.input[n] if site.has(n) else "" for n in range(place, place + 3)]
+def dequantised(
+    site: Site, places: Sequence[int], attributes: Mapping[str, Any] | None = None
+) -> str:
+    """The floats of an input; ``places``: of it, its scale and its zero point."""
+    names = [site.node.input[place] if site.has(place) else "" for place in places]
     return applied(site, import_dequantize, "DequantizeLinear", names, attributes or {})[0]
+
+
+def _behind(place: int) -> Sequence[int]:
+    """A scale and a zero point follow input ``place``."""
+    return range(place, place + 3)
 
 
 def _quantised(site: Site, value: str, place: int, dtype: str) -> None:
@@ -103,7 +110,7 @@ def _quantised(site: Site, value: str, place: int, dtype: str) -> None:
     import_quantize(replace(site, node=node, attributes={}))
 
 
-_OPERATORS: Final[dict[str, Importer]] = {
+IMPORT_QUANTIZED: Final[dict[str, Importer]] = {
     "DequantizeLinear": import_dequantize,
     "QGemm": _gemm,
     "QLinearAdd": _InFloats("Add", IMPORT_ELEMENTWISE["Add"], (0, 3), 6),
@@ -117,5 +124,3 @@ _OPERATORS: Final[dict[str, Importer]] = {
     "QLinearWhere": _InFloats("Where", IMPORT_ELEMENTWISE["Where"], (1, 4), 7, plain=1),
     "QuantizeLinear": import_quantize,
 }
-
-IMPORT_OF_ONNXRUNTIME: Final = {f"com.microsoft.{name}": f for name, f in _OPERATORS.items()}
