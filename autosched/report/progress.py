@@ -16,12 +16,12 @@ from autosched.report.events import Progress, ProgressSnapshot, Quiet
 from autosched.report.notebook import NotebookProgress, in_notebook
 from autosched.report.table import (
     limits,
-    milliseconds,
     more_line,
     status,
     summary_lines,
     table_lines,
     visible,
+    with_unit,
 )
 from autosched.system.streams import UnfailingStream, is_terminal, print_line
 from autosched.system.user_warnings import notify
@@ -153,7 +153,7 @@ class PlainProgress:
             return
         self._next_s = self._clock() + self._every_s
         row = None if view.current is None else view.rows[view.current]
-        task = "" if row is None else f"; {row.name}: {milliseconds(row.best_s)}"
+        task = "" if row is None else f"; {row.name}: {with_unit(row.best_s)}"
         self.message(f"{self._prefix}{status(view)}{task}")
 
     def message(self, text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
-from autosched.system.numbers import significant
+from autosched.system.numbers import milliseconds, significant
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Stability
 from sketch.html import html_table
@@ -161,7 +161,7 @@ class Explanation:
         name: of the network.
         rows: sorted by ``lost_us``.
         total_us, lost_us: sums over the rows.
-        limit_us: the rest of the total: what the limits add up to, with the own time of an operator
+        best_us: the rest of the total: what the limits add up to, with the own time of an operator
             that is faster than its limit.
         machine: what the limits are computed from.
         stability: how far the times can be believed.
@@ -179,7 +179,7 @@ class Explanation:
         return sum(row.microseconds for row in self.rows)
 
     @property
-    def limit_us(self) -> float:
+    def best_us(self) -> float:
         return self.total_us - self.lost_us
 
     @property
@@ -202,7 +202,7 @@ class Explanation:
         return {
             "name": self.name,
             "total_us": self.total_us,
-            "limit_us": self.limit_us,
+            "best_us": self.best_us,
             "lost_us": self.lost_us,
             "machine": machine,
             "stability": self.stability.to_json(),
@@ -222,8 +222,9 @@ class Explanation:
 
     def _title(self) -> str:
         return (
-            f"{self.name}: {_ms(self.total_us)} ms, at best {_ms(self.limit_us)} ms, "
-            f"lost {_ms(self.lost_us)} ms; most lost first"
+            f"{self.name}: {milliseconds(self.total_us / 1e6)} ms, at best "
+            f"{milliseconds(self.best_us / 1e6)} ms, lost {milliseconds(self.lost_us / 1e6)} ms; "
+            "most lost first"
         )
 
     def _notes(self) -> list[str]:
@@ -373,10 +374,6 @@ def _row(
         std_percent=row.std_percent,
         algorithm=row.algorithm,
     )
-
-
-def _ms(microseconds: float) -> str:
-    return significant(microseconds / 1e3, 3)
 
 
 def _cells(row: ExplainRow) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ from autosched.page.bars import NoisyBar, noisy_bars
 from autosched.page.blocks import PageChart, PageSection, PageTable, PageText
 from autosched.page.document import document
 from autosched.page.file import ReportPage, library, written
-from autosched.page.words import number, percent
+from autosched.page.words import percent
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.explanation import ExplainRow, Explanation
 from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.roofline import RooflinePoint, roofline_chart
 from autosched.runtime.summary import HEADER, LEFT, program_rows, program_totals
-from autosched.system.numbers import significant
+from autosched.system.numbers import four_digits, milliseconds, significant
 from autosched.system.release import __version__
 from autosched.system.versions import software_versions
 
@@ -29,8 +29,8 @@ _OPERATORS: Final = (
 _OPERATORS_LEFT: Final = (0, 1, 2, 8, 9, 10)
 _LIMITS: Final = (
     "A limit is the larger of the operations over the arithmetic peak and of inputs, constants and "
-    "outputs, each once, over the bandwidth of the caches that hold them. Operations are those of "
-    "the algorithm that is computed."
+    "outputs, each once, over the bandwidth of the memory or, on a CPU, of the caches that hold "
+    "them. Operations are those of the algorithm that is computed."
 )
 
 
@@ -77,8 +77,9 @@ def _overview(item: TimedModule) -> tuple[PageText, ...]:
     text = " ".join(str(item.benchmark).split("\n"))
     found = item.explanation
     lost = (
-        f"With a clock read between the operators a run takes {number(found.total_us / 1e3)} ms; "
-        f"{number(found.lost_us / 1e3)} ms of them are above the operators' limits."
+        "With a clock read between the operators a run takes "
+        f"{milliseconds(found.total_us / 1e6)} ms; {milliseconds(found.lost_us / 1e6)} ms of them "
+        "are above the operators' limits."
     )
     return PageText(text), PageText(f"Inputs: {item.shapes}."), PageText(lost)
 
@@ -149,8 +150,9 @@ def _machine(item: TimedModule) -> tuple[PageTable | PageText, ...]:
     )
     versions = ", ".join(f"{name} {number}" for name, number in software_versions().items())
     facts = (
-        f"{item.program.target.label}, {machine.workers}: {number(machine.flops / 1e9)} GFLOP/s of "
-        f"float32 multiply-adds, {number(machine.bandwidth / 1e9)} GB/s ({machine.how}).",
+        f"{item.program.target.label}, {machine.workers}: {four_digits(machine.flops / 1e9)} "
+        f"GFLOP/s of float32 multiply-adds, {four_digits(machine.bandwidth / 1e9)} GB/s "
+        f"({machine.how}).",
         *program_totals(item.program),
         f"This page was made by autosched {__version__}; {versions}.",
     )
