@@ -18,8 +18,8 @@ from sketch.target.target import Target
 
 Bound = Literal["compute", "memory", ""]
 _HEADER: Final = (
-    "layers", "operator", "shapes", "us", "std %", "limit us", "lost us", "% of lost", "% of limit",
-    "bound", "task", "schedule",
+    "layers", "operator", "shapes", "us", "spread %", "limit us", "lost us", "% of lost",
+    "% of limit", "bound", "task", "schedule",
 )  # fmt: skip
 _LEFT: Final = (0, 1, 2, 9, 10, 11)
 _PASSED: Final = 105.0  # percent of a limit: less is noise
@@ -118,7 +118,7 @@ class ExplainRow:
     """One operator against its limit.
 
     Attributes:
-        layers, op, shapes, task, schedule, std_percent: as in a profile.
+        layers, op, shapes, task, schedule, spread_percent: as in a profile.
         microseconds: time in one run.
         limit_us: the larger of the times of the arithmetic and of the least traffic at best; 0
             where neither is known (the host, the rest).
@@ -145,7 +145,7 @@ class ExplainRow:
     gigabytes_per_s: float
     task: str
     schedule: str
-    std_percent: float | None = None
+    spread_percent: float | None = None
     algorithm: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -371,7 +371,7 @@ def _row(
         gigabytes_per_s=moved / spent / 1e3,
         task=row.task,
         schedule=row.schedule,
-        std_percent=row.std_percent,
+        spread_percent=row.spread_percent,
         algorithm=row.algorithm,
     )
 
@@ -383,7 +383,7 @@ def _cells(row: ExplainRow) -> tuple[str, ...]:
         shorten(row.op, 28),
         shorten(row.shapes, 44),
         significant(row.microseconds, 1),
-        "" if row.std_percent is None else f"{row.std_percent:.0f}",
+        "" if row.spread_percent is None else f"{row.spread_percent:.0f}",
         significant(row.limit_us, 1) if limited else "",
         significant(row.lost_us, 1),
         f"{row.lost_percent:.1f}",

@@ -23,8 +23,8 @@ from autosched.system.release import __version__
 from autosched.system.versions import software_versions
 
 _OPERATORS: Final = (
-    "operator", "layers", "shapes", "us", "std %", "share", "limit us", "lost us", "bound", "task",
-    "schedule",
+    "operator", "layers", "shapes", "us", "spread %", "share", "limit us", "lost us", "bound",
+    "task", "schedule",
 )  # fmt: skip
 _OPERATORS_LEFT: Final = (0, 1, 2, 8, 9, 10)
 _LIMITS: Final = (
@@ -96,13 +96,13 @@ def _operators(found: Explanation) -> tuple[PageChart, PageText]:
     )
     alt = f"Bars: the time of {len(bars)} operators; {bars[0].label} takes longest."
     spec = noisy_bars(bars, "operator", "us in one run")
-    note = PageText(f"The thin lines are one standard deviation to both sides. {_LIMITS}")
+    note = PageText(f"The thin lines are one spread to both sides. {_LIMITS}")
     return PageChart("Time of each operator in one run", alt, spec, table), note
 
 
 def _bar(label: str, row: ExplainRow) -> NoisyBar:
-    time, std = row.microseconds, row.microseconds * (row.std_percent or 0.0) / 100
-    return NoisyBar(label, time, max(0.0, time - std), time + std)
+    time, spread = row.microseconds, row.microseconds * (row.spread_percent or 0.0) / 100
+    return NoisyBar(label, time, max(0.0, time - spread), time + spread)
 
 
 def _labels(rows: Sequence[ExplainRow]) -> list[str]:
@@ -122,7 +122,7 @@ def _row(label: str, row: ExplainRow) -> tuple[str, ...]:
         row.layers,
         row.shapes,
         significant(row.microseconds, 1),
-        "" if row.std_percent is None else f"{row.std_percent:.0f}",
+        "" if row.spread_percent is None else f"{row.spread_percent:.0f}",
         percent(row.percent / 100),
         significant(row.limit_us, 1) if limited else "",
         significant(row.lost_us, 1),

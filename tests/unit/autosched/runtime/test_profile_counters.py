@@ -127,7 +127,7 @@ def test_an_interrupted_run_does_not_count() -> None:
     steps[3, 0], steps[5, 1] = 4e-3, 1e-3
     profile = make_profile_of(None, steps.sum(axis=1) + 1e-6, steps)
     assert [row.microseconds for row in profile.rows] == pytest.approx([1, 2])
-    assert [row.std_percent for row in profile.rows] == [0, 0]
+    assert [row.spread_percent for row in profile.rows] == [0, 0]
     assert profile.rest.microseconds == pytest.approx(1)
     assert profile.total.microseconds == pytest.approx(4) and profile.runs == 8
     assert str(profile).startswith("net, medians of 8 runs\n") and profile.interrupted == ""
@@ -155,7 +155,7 @@ def test_the_profile_shows_them(tmp_path: Path) -> None:
     profile.to_csv(tmp_path / "p.csv")
     table = (tmp_path / "p.csv").read_text().splitlines()
     assert table[0].endswith(
-        "schedule,std_percent,algorithm,cycles,instructions,instructions per cycle"
+        "schedule,spread_percent,algorithm,cycles,instructions,instructions per cycle"
     )
     assert len(table) == 5
 
