@@ -278,7 +278,7 @@ def _row(
         op=info.op,
         shapes=info.shapes,
         microseconds=seconds * 1e6,
-        percent=100.0 * seconds / total if total > 0 else 0.0,
+        percent=100.0 * (seconds / total) if total > 0 else 0.0,
         gflops=rate / 1e9,
         peak_percent=100.0 * least_s / seconds if seconds > 0 else 0.0,
         task=info.task,

@@ -121,6 +121,12 @@ def test_the_peak_of_a_variant_is_shared_by_its_own_operations() -> None:
     assert profile.rows[0].gflops == pytest.approx(2)
 
 
+def test_the_total_is_all_of_it() -> None:
+    for us in range(1, 100):
+        steps = np.array([[us / 2e6, us / 2e6]])
+        assert make_profile_of(None, steps.sum(axis=1), steps).total.percent == 100
+
+
 def test_an_interrupted_run_does_not_count() -> None:
     """Times and their deviations are of the same runs, and rows add up."""
     steps = np.tile([1e-6, 2e-6], (8, 1))
