@@ -49,8 +49,7 @@ class UnfailingStream:
 
     def write(self, text: str) -> int:
         """The number of characters, written or dropped."""
-        with suppress(*_TAKES_NOTHING):
-            self._below.write(text)
+        print_line(text, self._below, "")
         return len(text)
 
     def flush(self) -> None:

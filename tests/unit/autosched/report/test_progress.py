@@ -6,6 +6,7 @@ import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO, cast
 
 import pytest
 from rich.console import Console
@@ -33,6 +34,7 @@ from autosched.report.table import (
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.probes.peak import measured_peak
 from autosched.system.stability import Conditions
+from autosched.system.streams import UnfailingStream
 from autosched.system.user_warnings import AutoschedWarning
 from autosched.task import Task
 from autosched.tasks.compulsory_traffic import compulsory_bytes
@@ -146,6 +148,14 @@ def test_names_fit_any_encoding() -> None:
     raw = io.BytesIO()
     progress = PlainProgress(io.TextIOWrapper(raw, encoding="ascii"))
     progress.finish(replace(VIEW, rows=(replace(ROW, name="caf\u00e9"),)))
+    assert b"caf?" in raw.getvalue() and b"after 64 trials" in raw.getvalue()
+
+
+def test_a_table_fits_any_encoding() -> None:
+    raw = io.BytesIO()
+    below = io.TextIOWrapper(raw, encoding="ascii")
+    console = Console(file=cast("TextIO", UnfailingStream(below)), width=100)
+    TableProgress(None, console).finish(replace(VIEW, rows=(replace(ROW, name="caf\u00e9"),)))
     assert b"caf?" in raw.getvalue() and b"after 64 trials" in raw.getvalue()
 
 
