@@ -164,8 +164,8 @@ def prepared(
     workload = Network(layer.name, str(path), inputs, outputs, flops)
     kernels_us = sum(row.microseconds for row in told.rows if row.bound)
     shares = {
-        "of_limit": told.limit_us / kernels_us,
-        "of_limit_whole": told.limit_us / told.total_us,
+        "of_limit": told.best_us / kernels_us,
+        "of_limit_whole": told.best_us / told.total_us,
     }
     return workload, str(saved), shares
 

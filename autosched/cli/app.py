@@ -12,7 +12,7 @@ import errno
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ from autosched.cli.command import Command, Parser, UsageError, add_command, chec
 from autosched.cli.ending import drop_output, ending_on_signals, say_ending
 from autosched.cli.exit_codes import CUT, FAILED, OK, WRONG_USAGE
 from autosched.system.release import __version__
+from autosched.system.streams import print_line
 from autosched.system.user_warnings import AutoschedWarning
 from sketch.errors import AutoschedError
 
@@ -72,7 +73,7 @@ a first session:
 `autosched COMMAND --help` explains a command, with examples.
 
 exit codes:
-  0 done    1 an error, told in one line on stderr    2 wrong usage, as unknown names
+  0 done    1 an error, told in one line on stderr    2 wrong usage, such as unknown names
   130 interrupted (Ctrl-C)    143 ended by SIGTERM    129 ended by SIGHUP
   141 stdout was closed early, as by `| head`; files are written all the same
 """
@@ -108,8 +109,7 @@ def _plain_warnings(quiet: bool) -> Iterator[None]:
             return
         text = " ".join(str(message).split())
         if not quiet and text not in seen:
-            with suppress(OSError):  # ``2>&1 | head``, a full disk
-                print(f"autosched: warning: {text}", file=sys.stderr)
+            print_line(f"autosched: warning: {text}", sys.stderr)
         seen.add(text)
 
     with warnings.catch_warnings():

@@ -36,9 +36,9 @@ COMMAND = Command(
     "show where a network loses time against what the machine can do",
     "Times every operator inside ordinary runs and compares it with its limit: FLOPs of the\n"
     "algorithm that runs over the measured arithmetic peak, or inputs, constants and outputs over\n"
-    "the measured bandwidth of the caches that hold them, whichever takes longer.  The operators\n"
-    "that lose most come first, with where their schedules come from.  Of a workload also the\n"
-    "schedule itself, as loops.",
+    "the measured bandwidth of the memory or, on a CPU, of the caches that hold them, whichever\n"
+    "takes longer.  The operators that lose most come first, with where their schedules come\n"
+    "from.  Of a workload also the schedule itself, as loops.",
     _EXAMPLES,
     _arguments,
     _run,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from contextlib import suppress
 from typing import Final, Self, TextIO
 
 from autosched.report.events import Progress, ProgressSnapshot
-from autosched.system.streams import is_terminal
+from autosched.system.streams import is_terminal, print_line
 from codegen.closeable import Closeable
 
 PATIENCE_S: Final = 2.0
@@ -37,7 +36,8 @@ class Waiting(Closeable):
         stream: TextIO | None = None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self._what, self._out, self._patience_s = what, stream or sys.stderr, patience_s
+        self._what, self._patience_s = what, patience_s
+        self._out = sys.stderr if stream is None else stream
         self._ended, self._step = threading.Event(), ""
         self._teller = None if quiet else threading.Thread(target=self._tell, daemon=True)
 
@@ -45,7 +45,7 @@ class Waiting(Closeable):
         """What is going on from now on: a line of its own, unless a terminal counts seconds."""
         self._step = f", {step}"
         if self._teller is not None and not is_terminal(self._out):
-            self._print(f"{self._what}{self._step}\n")
+            print_line(f"{self._what}{self._step}", self._out)
 
     def close(self) -> None:
         """It is over; a second call does nothing."""
@@ -66,14 +66,10 @@ class Waiting(Closeable):
             elapsed_s = time.monotonic() - began
             # As wide as the line that it replaces.
             text = f"{self._what}{self._step}: {elapsed_s:.0f} s".ljust(len(text) * terminal)
-            self._print(f"{start}{text}{end}")
+            print_line(f"{start}{text}", self._out, end)
             wait_s = _TERMINAL_EVERY_S if terminal else _LINE_EVERY_S
         if terminal and text:
-            self._print(f"\r{' ' * len(text)}\r")
-
-    def _print(self, text: str) -> None:
-        with suppress(OSError):  # ``2>&1 | head``, a full disk: the work goes on
-            print(text, end="", file=self._out, flush=True)
+            print_line(f"\r{' ' * len(text)}\r", self._out, "")
 
 
 class ProgressAfter:

@@ -1,16 +1,6 @@
-"""Numbers of a report: as text in its tables, and the sizes of its charts."""
+"""Shares as text in the tables of a report, and the sizes of its charts."""
 
 from __future__ import annotations
-
-
-def number(value: float) -> str:
-    """Four digits; all of those before the point."""
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
-
-
-def milliseconds(seconds: float) -> str:
-    """Four digits of milliseconds, without the unit."""
-    return number(seconds * 1e3)
 
 
 def percent(share: float) -> str:

@@ -17,7 +17,7 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.cores import available_cores
 from autosched.runtime.table import render_table
-from autosched.system.numbers import significant
+from autosched.system.numbers import milliseconds
 from autosched.system.stability import Watch
 from sketch.oracle.expected import relative_error
 
@@ -71,10 +71,14 @@ class Comparison:
     def __str__(self) -> str:
         first = self.rows[0].median
         body = [
-            (row.name, _ms(row.median), _ms(row.min), _ms(row.std), f"{first / row.median:.2f}x",
-             str(row.stability))
+            (
+                row.name,
+                *map(milliseconds, (row.median, row.min, row.std)),
+                f"{first / row.median:.2f}x",
+                str(row.stability),
+            )
             for row in self.rows
-        ]  # fmt: skip
+        ]
         header = ("", "median ms", "min ms", "std ms", f"vs {self.rows[0].name}", "stability")
         lines = [render_table(header, body, left=(0, 5))]
         if self._mismatched:
@@ -94,18 +98,15 @@ class Comparison:
         if not math.isfinite(total_s) or max(tuned, total_s) <= _ALIKE * min(tuned, total_s):
             return ""
         return (
-            f"tuned is {_ms(tuned)} ms, the estimated total {_ms(total_s)} ms: the total is of "
-            "kernels that were timed alone while tuning, tuned is the whole network, now; other "
-            "load on the machine, or data that leave the caches, make the difference"
+            f"tuned is {milliseconds(tuned)} ms, the estimated total {milliseconds(total_s)} ms: "
+            "the total is of kernels that were timed alone while tuning, tuned is the whole "
+            "network, now; other load on the machine, or data that leave the caches, make the "
+            "difference"
         )
 
     @property
     def _mismatched(self) -> bool:
         return self.error is not None and not math.isfinite(self.error)
-
-
-def _ms(seconds: float) -> str:
-    return significant(seconds * 1e3, 3)
 
 
 def compare(

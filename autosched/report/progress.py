@@ -10,20 +10,21 @@ import textwrap
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from autosched.report.events import Progress, ProgressSnapshot, Quiet
 from autosched.report.notebook import NotebookProgress, in_notebook
 from autosched.report.table import (
     limits,
-    milliseconds,
     more_line,
     status,
     summary_lines,
     table_lines,
     visible,
+    with_unit,
 )
-from autosched.system.streams import is_terminal, print_line
+from autosched.system.streams import UnfailingStream, is_terminal, print_line
+from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,18 +64,18 @@ def choose_progress(
 def _on_stream(out: TextIO, peaks: Peaks | None) -> Progress:
     if not is_terminal(out):
         return PlainProgress(out, peaks)
-    from autosched.report.console import UnendingConsole
+    from rich.console import Console as RichConsole
 
-    console = UnendingConsole(file=out)
+    console = RichConsole(file=cast("TextIO", UnfailingStream(out)))
     if console.is_dumb_terminal:  # which redraws nothing
         return PlainProgress(out, peaks, width=console.width)
     return TableProgress(peaks, console)
 
 
 class Unfailing:
-    """A progress that is given up as soon as it cannot be shown: it must not end a run.
+    """A progress that is given up, with a warning, when showing it fails: it must not end a run.
 
-    Disks fill up, readers and terminals go, and a stream may be an object of the user's.
+    ``shown`` may be an object of the user's, and so may the stream below it.
     """
 
     def __init__(self, shown: Progress) -> None:
@@ -83,50 +84,57 @@ class Unfailing:
 
     def start(self, view: ProgressSnapshot) -> None:
         """Passed on."""
-        self._show(lambda: self.shown.start(view))
+        self._try(lambda: self.shown.start(view))
 
     def update(self, view: ProgressSnapshot) -> None:
         """Passed on."""
-        self._show(lambda: self.shown.update(view))
+        self._try(lambda: self.shown.update(view))
 
     def message(self, text: str) -> None:
         """Passed on."""
-        self._show(lambda: self.shown.message(text))
+        self._try(lambda: self.shown.message(text))
 
     def finish(self, view: ProgressSnapshot) -> None:
         """Passed on, in any case: a live table has to give the terminal back."""
-        with suppress(Exception):
-            self.shown.finish(view)
+        self._try(lambda: self.shown.finish(view), again=True)
 
-    def _show(self, call: Callable[[], None]) -> None:
-        if self._failed:
+    def _try(self, call: Callable[[], None], again: bool = False) -> None:
+        if self._failed and not again:
             return
         try:
             call()
-        except Exception:  # the boundary to what shows it, a stream of the user's among it
-            self._failed = True
+        except Exception as error:  # the boundary to objects of the user's
+            if not self._failed:
+                self._failed = True
+                with suppress(ValueError):  # stderr is closed
+                    notify([f"progress is shown no more: {type(error).__name__}: {error}"])
 
 
 class PlainProgress:
     """Lines of text: one every few seconds, then a table.
 
     Args:
-        stream: where to.
+        stream: where to; None: nowhere.
         peaks: of the machine, for the share of the peak.
         every_s: least time between two lines.
         clock: in seconds.
         width: characters of a line of the table at the end; None: any.
+        prefix: of all lines but those at the end.
+        about: what the first line says at its end.
     """
 
     def __init__(
         self,
-        stream: TextIO,
+        stream: TextIO | None,
         peaks: Peaks | None = None,
         every_s: float = _LINE_EVERY_S,
         clock: Callable[[], float] = time.monotonic,
         width: int | None = None,
+        prefix: str = "",
+        about: str = "",
     ) -> None:
         self._stream, self._peaks, self._width = stream, peaks, width
+        self._prefix, self._about = prefix, about
         self._every_s, self._clock = every_s, clock
         self._next_s = 0.0
 
@@ -135,7 +143,8 @@ class PlainProgress:
         known = f", {view.trials} trials in the log" if view.trials else ""
         count = len(view.rows)
         tasks = "1 task" if count == 1 else f"{count} tasks"
-        self._line(f"tuning {tasks}, {limits(view)}{known}")
+        prefix = self._prefix or "tuning "
+        self.message(f"{prefix}{tasks}, {limits(view)}{known}{self._about}")
         self._next_s = self._clock() + self._every_s
 
     def update(self, view: ProgressSnapshot) -> None:
@@ -144,12 +153,12 @@ class PlainProgress:
             return
         self._next_s = self._clock() + self._every_s
         row = None if view.current is None else view.rows[view.current]
-        task = "" if row is None else f"; {row.name}: {milliseconds(row.best_s)}"
-        self._line(f"{status(view)}{task}")
+        task = "" if row is None else f"; {row.name}: {with_unit(row.best_s)}"
+        self.message(f"{self._prefix}{status(view)}{task}")
 
     def message(self, text: str) -> None:
         """A line at once."""
-        self._line(text)
+        print_line(text, self._stream)
 
     def finish(self, view: ProgressSnapshot) -> None:
         """All tasks, and the sum."""
@@ -158,10 +167,7 @@ class PlainProgress:
             *table_lines(view, rows, self._peaks, self._width),
             *summary_lines(view),
         ):
-            self._line(text)
-
-    def _line(self, text: str) -> None:
-        print_line(text, self._stream)
+            self.message(text)
 
 
 class TableProgress:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from autosched.page.words import number as four_digits
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.runtime.peaks import Peaks
-from autosched.system.numbers import significant
+from autosched.system.numbers import milliseconds, significant
 from autosched.system.stability import MOST_DEVIATION, relative_deviation, share
 
-# Columns in the order of their importance: where the width does not do, the first ones are shown.
+# Columns in the order of their importance: where they do not all fit, later ones are left out.
 _IMPORTANCE: Final = (
     "task", "re-timed ms", "search best ms", "trials", "peak", "id", "", "last ms", "weight",
     "re-timed GFLOPS", "GFLOPS", "shape", "std %",
@@ -106,11 +105,11 @@ def cells_of(number: int, row: TaskRow, peaks: Peaks | None, retimed: bool = Fal
     """
     speed = row.flops_per_s
     part = [] if peaks is None else [f"{speed / peaks.of(row.unit):.0%}" if speed else "-"]
-    times = _retimed_cells(row) if retimed else [_ms(row.last_s)]
+    times = _retimed_cells(row) if retimed else [milliseconds(row.last_s)]
     failed = f" ({row.failed} failed)" if row.failed else ""
     return [
         str(number), row.name, row.shapes, f"{row.weight:g}",
-        _ms(row.best_s), *times, significant(speed / 1e9, 1) if speed else "-", *part,
+        milliseconds(row.best_s), *times, significant(speed / 1e9, 1) if speed else "-", *part,
         str(row.trials), f"{row.stopped}{failed}".strip(),
     ]  # fmt: skip
 
@@ -119,7 +118,10 @@ def _retimed_cells(row: TaskRow) -> list[str]:
     if row.retimed is None:
         return ["-", "-"]
     deviation = relative_deviation(row.retimed.seconds)
-    return [_ms(row.retimed.median), "-" if deviation is None else f"{100 * deviation:.1f}"]
+    return [
+        milliseconds(row.retimed.median),
+        "-" if deviation is None else f"{100 * deviation:.1f}",
+    ]
 
 
 def status(view: ProgressSnapshot) -> str:
@@ -127,7 +129,7 @@ def status(view: ProgressSnapshot) -> str:
     left = f", {duration(view.left_s)} left" if math.isfinite(view.left_s) else ""
     limit = "" if view.trials_limit is None else f"/{view.trials_limit}"
     return (
-        f"{view.trials}{limit} trials, estimated total {milliseconds(view.total_s)}, "
+        f"{view.trials}{limit} trials, estimated total {with_unit(view.total_s)}, "
         f"{duration(view.elapsed_s)} elapsed{left}"
     )
 
@@ -137,7 +139,7 @@ def summary_lines(view: ProgressSnapshot) -> list[str]:
     reason = f" ({view.stopped})" if view.stopped else ""
     kind = " (re-timed)" if view.retimed else ""
     total = (
-        f"estimated total {milliseconds(view.total_s)}{kind} after {view.trials} trials, "
+        f"estimated total {with_unit(view.total_s)}{kind} after {view.trials} trials, "
         f"{duration(view.elapsed_s)}{reason}"
     )
     return [*([stability_line(view)] if view.retimed else []), total]
@@ -169,10 +171,6 @@ def duration(seconds: float) -> str:
     return f"{hours}:{tail}" if hours else tail
 
 
-def milliseconds(seconds: float) -> str:
+def with_unit(seconds: float) -> str:
     """With unit, or ``unknown``."""
-    return f"{_ms(seconds)} ms" if math.isfinite(seconds) else "unknown"
-
-
-def _ms(seconds: float) -> str:
-    return four_digits(seconds * 1e3) if math.isfinite(seconds) else "-"
+    return f"{milliseconds(seconds)} ms" if math.isfinite(seconds) else "unknown"

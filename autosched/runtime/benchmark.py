@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.system.numbers import significant
+from autosched.system.numbers import milliseconds
 from autosched.system.stability import UNKNOWN, Conditions, Stability
 from sketch.html import html_table
 
@@ -80,17 +80,20 @@ class Benchmark:
 
     def _repr_html_(self) -> str:
         times = self.median, self.mean, self.std, self.min, self.max
-        cells = [[*map(_ms, times), str(len(self.seconds)), str(self.threads)]]
+        cells = [
+            [
+                *(f"{milliseconds(time)} ms" for time in times),
+                str(len(self.seconds)),
+                str(self.threads),
+            ]
+        ]
         header = ("median", "mean", "std", "min", "max", "runs", self.workers)
         return html_table(self.name, header, cells, (), [str(self.stability)])
 
     def __str__(self) -> str:
         return (
-            f"{self.name}: median {_ms(self.median)}, mean {_ms(self.mean)} ± {_ms(self.std)}, "
-            f"min {_ms(self.min)}, max {_ms(self.max)} "
+            f"{self.name}: median {milliseconds(self.median)} ms, "
+            f"mean {milliseconds(self.mean)} ms ± {milliseconds(self.std)} ms, "
+            f"min {milliseconds(self.min)} ms, max {milliseconds(self.max)} ms "
             f"(runs {len(self.seconds)}, {self.workers} {self.threads})\n{self.stability}"
         )
-
-
-def _ms(seconds: float) -> str:
-    return f"{significant(seconds * 1e3, 3)} ms"

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from autosched.runtime.profiler import Profile, ProfileRow
 from autosched.runtime.program import ExecutionPlan, StepInfo, schedule_label
 from autosched.runtime.table import render_table, shorten
-from autosched.system.numbers import significant
+from autosched.system.numbers import milliseconds, significant
 from autosched.system.optional_packages import data_frame
 from autosched.system.stability import UNMEASURED, Stability
 from sketch.html import html_table
@@ -18,8 +18,8 @@ from sketch.target.target import Target
 
 Bound = Literal["compute", "memory", ""]
 _HEADER: Final = (
-    "layers", "operator", "shapes", "us", "std %", "limit us", "lost us", "% of lost", "% of limit",
-    "bound", "task", "schedule",
+    "layers", "operator", "shapes", "us", "spread %", "limit us", "lost us", "% of lost",
+    "% of limit", "bound", "task", "schedule",
 )  # fmt: skip
 _LEFT: Final = (0, 1, 2, 9, 10, 11)
 _PASSED: Final = 105.0  # percent of a limit: less is noise
@@ -118,7 +118,7 @@ class ExplainRow:
     """One operator against its limit.
 
     Attributes:
-        layers, op, shapes, task, schedule, std_percent: as in a profile.
+        layers, op, shapes, task, schedule, spread_percent: as in a profile.
         microseconds: time in one run.
         limit_us: the larger of the times of the arithmetic and of the least traffic at best; 0
             where neither is known (the host, the rest).
@@ -145,7 +145,7 @@ class ExplainRow:
     gigabytes_per_s: float
     task: str
     schedule: str
-    std_percent: float | None = None
+    spread_percent: float | None = None
     algorithm: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Explanation:
         name: of the network.
         rows: sorted by ``lost_us``.
         total_us, lost_us: sums over the rows.
-        limit_us: the rest of the total: what the limits add up to, with the own time of an operator
+        best_us: the rest of the total: what the limits add up to, with the own time of an operator
             that is faster than its limit.
         machine: what the limits are computed from.
         stability: how far the times can be believed.
@@ -179,7 +179,7 @@ class Explanation:
         return sum(row.microseconds for row in self.rows)
 
     @property
-    def limit_us(self) -> float:
+    def best_us(self) -> float:
         return self.total_us - self.lost_us
 
     @property
@@ -202,7 +202,7 @@ class Explanation:
         return {
             "name": self.name,
             "total_us": self.total_us,
-            "limit_us": self.limit_us,
+            "best_us": self.best_us,
             "lost_us": self.lost_us,
             "machine": machine,
             "stability": self.stability.to_json(),
@@ -222,8 +222,9 @@ class Explanation:
 
     def _title(self) -> str:
         return (
-            f"{self.name}: {_ms(self.total_us)} ms, at best {_ms(self.limit_us)} ms, "
-            f"lost {_ms(self.lost_us)} ms; most lost first"
+            f"{self.name}: {milliseconds(self.total_us / 1e6)} ms, at best "
+            f"{milliseconds(self.best_us / 1e6)} ms, lost {milliseconds(self.lost_us / 1e6)} ms; "
+            "most lost first"
         )
 
     def _notes(self) -> list[str]:
@@ -370,13 +371,9 @@ def _row(
         gigabytes_per_s=moved / spent / 1e3,
         task=row.task,
         schedule=row.schedule,
-        std_percent=row.std_percent,
+        spread_percent=row.spread_percent,
         algorithm=row.algorithm,
     )
-
-
-def _ms(microseconds: float) -> str:
-    return significant(microseconds / 1e3, 3)
 
 
 def _cells(row: ExplainRow) -> tuple[str, ...]:
@@ -386,7 +383,7 @@ def _cells(row: ExplainRow) -> tuple[str, ...]:
         shorten(row.op, 28),
         shorten(row.shapes, 44),
         significant(row.microseconds, 1),
-        "" if row.std_percent is None else f"{row.std_percent:.0f}",
+        "" if row.spread_percent is None else f"{row.spread_percent:.0f}",
         significant(row.limit_us, 1) if limited else "",
         significant(row.lost_us, 1),
         f"{row.lost_percent:.1f}",

@@ -28,7 +28,7 @@ from sketch.html import html_table
 from sketch.replaced_file import whole_output
 
 _HEADER: Final = (
-    "layers", "operator", "shapes", "us", "std %", "%", "GFLOPS", "% peak", "task", "schedule",
+    "layers", "operator", "shapes", "us", "spread %", "%", "GFLOPS", "% peak", "task", "schedule",
 )  # fmt: skip
 _LEFT: Final = (0, 1, 2, 8, 9)
 _DIGITS: Final = 12  # of seconds: less is rounding
@@ -51,7 +51,7 @@ class ProfileRow:
             ``gflops`` are those of the operator as it is written.
         task: key of its tuning task; schedule: "record", "release", "model" or "host".
         counts: hardware counters in one run by event, all threads together; see ``Profile``.
-        std_percent: standard deviation of the same runs, of their median, by their quartiles: a
+        spread_percent: standard deviation of the same runs, of their median, by their quartiles: a
             run that another program interrupts does not count.  None for a single run.
         algorithm: a variant and its error; "" where the task is computed as it is written.
     """
@@ -66,7 +66,7 @@ class ProfileRow:
     task: str
     schedule: str
     counts: Counts = field(default_factory=dict)
-    std_percent: float | None = None
+    spread_percent: float | None = None
     algorithm: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _time_cells(row: ProfileRow) -> tuple[str, ...]:
         shorten(row.op, 28),
         shorten(row.shapes, 44),
         significant(row.microseconds, 1),
-        "" if row.std_percent is None else f"{row.std_percent:.0f}",
+        "" if row.spread_percent is None else f"{row.spread_percent:.0f}",
         f"{row.percent:.1f}",
         significant(row.gflops, 1) if row.gflops else "",
         f"{row.peak_percent:.0f}" if row.gflops else "",
@@ -238,20 +238,20 @@ def make_profile(
     rows = tuple(
         replace(
             _row(step.info, float(time), total, least_s(step.info), found),
-            std_percent=_spread(every),
+            spread_percent=_spread(every),
         )
         for step, time, found, every in zip(program.steps, medians, by_step, steps.T, strict=True)
     )
     rest = StepInfo("rest", ("(rest)",))
     everything = StepInfo("total", ("(total)",), flops=sum(s.info.flops for s in program.steps))
-    left = replace(_row(rest, over, total, 0.0, {}), std_percent=_spread(between))
+    left = replace(_row(rest, over, total, 0.0, {}), spread_percent=_spread(between))
     least = sum(least_s(step.info) for step in program.steps)
     end_to_end = _row(everything, total, total, least, counted.total)
     return Profile(
         program.name,
         rows,
         left,
-        replace(end_to_end, std_percent=_spread(seconds)),
+        replace(end_to_end, spread_percent=_spread(seconds)),
         len(seconds),
         program.target.threads,
         peaks.flops / 1e9,
@@ -278,7 +278,7 @@ def _row(
         op=info.op,
         shapes=info.shapes,
         microseconds=seconds * 1e6,
-        percent=100.0 * seconds / total if total > 0 else 0.0,
+        percent=100.0 * (seconds / total) if total > 0 else 0.0,
         gflops=rate / 1e9,
         peak_percent=100.0 * least_s / seconds if seconds > 0 else 0.0,
         task=info.task,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from autosched.runtime.errors import InputError
 from autosched.runtime.program import TensorSpec
 from autosched.system.element_types import element_type
+from autosched.system.limits import check_whole
 from autosched.system.memory_limit import room_for
-from sketch.errors import quoted
 
 _DRAWN_BYTES: Final = 8  # an element as the generator draws it, before its dtype is changed
 
@@ -24,10 +24,8 @@ def random_arrays(specs: Sequence[TensorSpec], seed: int = 0) -> dict[str, NDArr
         InputError: ``seed`` is none.
         OutOfMemoryError: an array does not fit the memory of this machine.
     """
-    try:
-        rng = np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"seed is {quoted(seed)}", hint="give a whole number >= 0") from error
+    check_whole("seed", seed, 0, InputError)
+    rng = np.random.default_rng(seed)
     return {spec.name: _random(spec, rng) for spec in specs}
 
 

@@ -12,25 +12,25 @@ from autosched.page.bars import NoisyBar, noisy_bars
 from autosched.page.blocks import PageChart, PageSection, PageTable, PageText
 from autosched.page.document import document
 from autosched.page.file import ReportPage, library, written
-from autosched.page.words import number, percent
+from autosched.page.words import percent
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.explanation import ExplainRow, Explanation
 from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.roofline import RooflinePoint, roofline_chart
 from autosched.runtime.summary import HEADER, LEFT, program_rows, program_totals
-from autosched.system.numbers import significant
+from autosched.system.numbers import four_digits, milliseconds, significant
 from autosched.system.release import __version__
 from autosched.system.versions import software_versions
 
 _OPERATORS: Final = (
-    "operator", "layers", "shapes", "us", "std %", "share", "limit us", "lost us", "bound", "task",
-    "schedule",
+    "operator", "layers", "shapes", "us", "spread %", "share", "limit us", "lost us", "bound",
+    "task", "schedule",
 )  # fmt: skip
 _OPERATORS_LEFT: Final = (0, 1, 2, 8, 9, 10)
 _LIMITS: Final = (
     "A limit is the larger of the operations over the arithmetic peak and of inputs, constants and "
-    "outputs, each once, over the bandwidth of the caches that hold them. Operations are those of "
-    "the algorithm that is computed."
+    "outputs, each once, over the bandwidth of the memory or, on a CPU, of the caches that hold "
+    "them. Operations are those of the algorithm that is computed."
 )
 
 
@@ -77,8 +77,9 @@ def _overview(item: TimedModule) -> tuple[PageText, ...]:
     text = " ".join(str(item.benchmark).split("\n"))
     found = item.explanation
     lost = (
-        f"With a clock read between the operators a run takes {number(found.total_us / 1e3)} ms; "
-        f"{number(found.lost_us / 1e3)} ms of them are above the operators' limits."
+        "With a clock read between the operators a run takes "
+        f"{milliseconds(found.total_us / 1e6)} ms; {milliseconds(found.lost_us / 1e6)} ms of them "
+        "are above the operators' limits."
     )
     return PageText(text), PageText(f"Inputs: {item.shapes}."), PageText(lost)
 
@@ -95,13 +96,13 @@ def _operators(found: Explanation) -> tuple[PageChart, PageText]:
     )
     alt = f"Bars: the time of {len(bars)} operators; {bars[0].label} takes longest."
     spec = noisy_bars(bars, "operator", "us in one run")
-    note = PageText(f"The thin lines are one standard deviation to both sides. {_LIMITS}")
+    note = PageText(f"The thin lines are one spread to both sides. {_LIMITS}")
     return PageChart("Time of each operator in one run", alt, spec, table), note
 
 
 def _bar(label: str, row: ExplainRow) -> NoisyBar:
-    time, std = row.microseconds, row.microseconds * (row.std_percent or 0.0) / 100
-    return NoisyBar(label, time, max(0.0, time - std), time + std)
+    time, spread = row.microseconds, row.microseconds * (row.spread_percent or 0.0) / 100
+    return NoisyBar(label, time, max(0.0, time - spread), time + spread)
 
 
 def _labels(rows: Sequence[ExplainRow]) -> list[str]:
@@ -121,7 +122,7 @@ def _row(label: str, row: ExplainRow) -> tuple[str, ...]:
         row.layers,
         row.shapes,
         significant(row.microseconds, 1),
-        "" if row.std_percent is None else f"{row.std_percent:.0f}",
+        "" if row.spread_percent is None else f"{row.spread_percent:.0f}",
         percent(row.percent / 100),
         significant(row.limit_us, 1) if limited else "",
         significant(row.lost_us, 1),
@@ -149,8 +150,9 @@ def _machine(item: TimedModule) -> tuple[PageTable | PageText, ...]:
     )
     versions = ", ".join(f"{name} {number}" for name, number in software_versions().items())
     facts = (
-        f"{item.program.target.label}, {machine.workers}: {number(machine.flops / 1e9)} GFLOP/s of "
-        f"float32 multiply-adds, {number(machine.bandwidth / 1e9)} GB/s ({machine.how}).",
+        f"{item.program.target.label}, {machine.workers}: {four_digits(machine.flops / 1e9)} "
+        f"GFLOP/s of float32 multiply-adds, {four_digits(machine.bandwidth / 1e9)} GB/s "
+        f"({machine.how}).",
         *program_totals(item.program),
         f"This page was made by autosched {__version__}; {versions}.",
     )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.page.blocks import PageChart, PageTable
-from autosched.page.words import number, percent
+from autosched.page.words import percent
 from autosched.runtime.explanation import Machine
+from autosched.system.numbers import four_digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +89,10 @@ def _roof(points: Sequence[RooflinePoint], machine: Machine) -> list[dict[str, f
 
 def _row(point: RooflinePoint, machine: Machine | None) -> tuple[str, ...]:
     roof = "" if machine is None else percent(point.speed / _limit(point.intensity, machine))
-    return point.label, number(point.intensity), number(point.speed), roof, percent(point.share)
+    return (
+        point.label,
+        four_digits(point.intensity),
+        four_digits(point.speed),
+        roof,
+        percent(point.share),
+    )

@@ -21,3 +21,18 @@ def significant(value: float, decimals: int) -> str:
         return f"{value:.{decimals}f}"
     needed = _DIGITS - 1 - math.floor(math.log10(abs(value)))
     return f"{value:.{min(max(needed, decimals), decimals + _MORE)}f}"
+
+
+def four_digits(value: float) -> str:
+    """Four digits, or all of those before the point; no zeros at the end.
+
+    >>> from autosched.system.numbers import four_digits
+    >>> four_digits(7.90712), four_digits(12345.6), four_digits(2.0)
+    ('7.907', '12346', '2')
+    """
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Four digits of milliseconds, without the unit; ``-`` where they are not known."""
+    return four_digits(seconds * 1e3) if math.isfinite(seconds) else "-"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from contextlib import suppress
+from typing import Any, Final, TextIO
+
+# A disk is full, a reader has gone; a stream is closed, or cannot encode a text.
+_TAKES_NOTHING: Final = (OSError, ValueError)
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -13,13 +17,45 @@ def is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def print_line(text: str, stream: TextIO) -> None:
-    """Print a line at once; characters that the stream's encoding lacks become question marks.
+def print_line(text: str, stream: TextIO | None, end: str = "\n") -> None:
+    """Print at once what no work depends on; nothing where the stream takes nothing.
 
-    Raises:
-        Exception: whatever the stream raises.
+    Characters that the encoding of the stream lacks become question marks.
+
+    Args:
+        text: to print.
+        stream: where to; None, as ``sys.stderr`` may be: nowhere.
+        end: is printed after it.
     """
-    try:
-        print(text, file=stream, flush=True)
-    except UnicodeEncodeError:
-        print(text.encode("ascii", "replace").decode("ascii"), file=stream, flush=True)
+    if stream is None:  # which would be stdout for ``print``
+        return
+    with suppress(*_TAKES_NOTHING):
+        try:
+            print(text, end=end, file=stream, flush=True)
+        except UnicodeEncodeError:
+            plain = text.encode("ascii", "replace").decode("ascii")
+            print(plain, end=end, file=stream, flush=True)
+
+
+class UnfailingStream:
+    """A stream that drops what the one below does not take; all else is that one's.
+
+    Args:
+        below: where it writes to.
+    """
+
+    def __init__(self, below: TextIO) -> None:
+        self._below = below
+
+    def write(self, text: str) -> int:
+        """The number of characters, written or dropped."""
+        print_line(text, self._below, "")
+        return len(text)
+
+    def flush(self) -> None:
+        """Passed on."""
+        with suppress(*_TAKES_NOTHING):
+            self._below.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._below, name)

@@ -83,7 +83,7 @@ def _shift(operator: Any, x: Any, places: Any) -> Any:
 
     if torch.result_type(x, places) != torch.uint8:
         return NotImplemented
-    data = x.to(torch.int32) if isinstance(x, torch.Tensor) else x
+    data = x.to(torch.int32) if isinstance(x, torch.Tensor) else x & 0xFF
     if isinstance(places, torch.Tensor):
         amount = places.to(torch.int32).clamp(max=_BYTE)
     else:

@@ -15,7 +15,6 @@ from autosched.graph.ir import Network
 from autosched.torch_frontend.accurate import decompositions
 from autosched.torch_frontend.aten import NotTakenError, network_of_program
 from autosched.torch_frontend.output_names import (
-    check_output_names,
     names_of_parts,
     with_output_names,
 )
@@ -67,8 +66,7 @@ def from_torch(
         for child, training in modes.items():
             child.training = training
     if output_names is not None:
-        check_output_names(output_names, network, f"module {type(module).__name__}")
-        network = with_output_names(network, output_names)
+        network = with_output_names(network, output_names, f"module {type(module).__name__}")
     return Network(name or type(module).__name__.lower(), network.graph)
 
 
@@ -78,9 +76,9 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
     program = _program(module, args, kwargs, where)
     results = tensors_of(program, where)
     _check_inputs(program)
-    network = _network_of(program, where)
-    named = with_output_names(network, names_of_parts(program, network.inputs))
-    return with_types_of(results, named, where)
+    network = with_types_of(results, _network_of(program, where), where)
+    names = names_of_parts(program, network.inputs)
+    return with_output_names(network, names, where) if names else network
 
 
 def _network_of(program: Any, where: str) -> Network:

@@ -1,14 +1,14 @@
-"""Signs of life while a graph of ``torch.compile`` is tuned: lines on stderr."""
+"""What is said on stderr while a graph of ``torch.compile`` is tuned."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TextIO
 
-from autosched.report.table import limits, status, summary_lines
+from autosched.report.progress import PlainProgress
+from autosched.report.table import summary_lines
 
 if TYPE_CHECKING:
     from autosched.network_source import PathText
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _LINE_EVERY_S: Final = 10.0
 
 
-class GraphProgress:
-    """A line at the start, one now and then, and one at the end.
+class GraphProgress(PlainProgress):
+    """Plain lines that name the graph, and a single one at the end.
 
     Args:
         name: of the graph.
@@ -34,27 +34,14 @@ class GraphProgress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._name, self._log = name, "" if log is None else f", log {log}"
-        self._stream, self._clock = stream or sys.stderr, clock
-        self._next_s = 0.0
-
-    def start(self, view: ProgressSnapshot) -> None:
-        """How much there is to do."""
-        count = len(view.rows)
-        tasks = f"{count} task{'s' * (count != 1)}"
-        self.message(f"tuning {self._name}: {tasks}, {limits(view)}{self._log}")
-        self._next_s = self._clock() + _LINE_EVERY_S
-
-    def update(self, view: ProgressSnapshot) -> None:
-        """A line, if the last one was long enough ago."""
-        if self._clock() >= self._next_s:
-            self._next_s = self._clock() + _LINE_EVERY_S
-            self.message(f"tuning {self._name}: {status(view)}")
-
-    def message(self, text: str) -> None:
-        """A line at once."""
-        with suppress(BrokenPipeError):  # nobody reads: no reason to tune no more
-            print(text, file=self._stream, flush=True)
+        super().__init__(
+            sys.stderr if stream is None else stream,
+            every_s=_LINE_EVERY_S,
+            clock=clock,
+            prefix=f"tuning {name}: ",
+            about="" if log is None else f", log {log}",
+        )
+        self._name = name
 
     def finish(self, view: ProgressSnapshot) -> None:
         """What came of it."""

@@ -58,9 +58,9 @@ def _copysign(x: Any, y: Any) -> Any:
     import torch
 
     sign = y if isinstance(y, torch.Tensor) else torch.full((), float(y))
-    size = x.abs() if x.dtype.is_floating_point else x.abs().to(torch.get_default_dtype())
-    dtype = torch.result_type(size, y)
-    return torch.where(sign.signbit(), -size, size).to(dtype)
+    dtype = torch.result_type(x, y)
+    size = x.to(dtype if dtype.is_floating_point else torch.get_default_dtype()).abs()
+    return torch.where(sign.signbit(), -size, size)
 
 
 def _stable_sort(
@@ -83,7 +83,7 @@ def _kth(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _median(x: Any, dim: int, keepdim: bool = False) -> Any:
-    """The lower one of two; NaN, which is sorted last, if there is one."""
+    """The lower one of two; the first NaN, which are sorted last, if there is one."""
     import torch
 
     if not x.dim():
@@ -91,10 +91,12 @@ def _median(x: Any, dim: int, keepdim: bool = False) -> Any:
     parts, last = x.sort(dim), x.shape[dim] - 1
     found = [part.narrow(dim, last // 2, 1) for part in parts]
     if x.dtype.is_floating_point:
-        ends = [part.narrow(dim, last, 1) for part in parts]
-        unordered = ends[0].isnan()
-        pairs = zip(ends, found, strict=True)
-        found = [torch.where(unordered, end, middle) for end, middle in pairs]
+        numbers = (~x.isnan()).sum(dim, keepdim=True)
+        first = numbers.clamp(max=last)
+        pairs = zip(parts, found, strict=True)
+        found = [
+            torch.where(numbers <= last, part.gather(dim, first), middle) for part, middle in pairs
+        ]
     return tuple(part if keepdim else part.squeeze(dim) for part in found)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network, Result
+from sketch.errors import quoted
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Value
@@ -15,20 +16,27 @@ if TYPE_CHECKING:
 _NUMBERED: Final = "output_{}"
 
 
-def with_output_names(network: Network, names: Sequence[str]) -> Network:
-    """The network with other names of its outputs; none: it stays as it is."""
-    if len(names) != len(network.outputs):
-        return network
+def with_output_names(network: Network, names: Sequence[str], where: str) -> Network:
+    """The network with other names of its outputs.
+
+    Args:
+        network: to rename the outputs of.
+        names: one for each output.
+        where: for the error.
+
+    Raises:
+        ModelImportError: these cannot be their names.
+    """
+    _check(names, network, where)
     pairs = zip(names, network.graph.results, strict=True)
     results = tuple(Result(name, result.value) for name, result in pairs)
     return replace(network, graph=replace(network.graph, results=results))
 
 
-def check_output_names(names: Sequence[str], network: Network, where: str) -> None:
-    """Raise ModelImportError unless these can be the names of a network's outputs."""
+def _check(names: object, network: Network, where: str) -> None:
     count = len(network.outputs)
-    if isinstance(names, str) or len(names) != count:
-        wrong = f"{names!r} for {count} outputs"
+    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != count:
+        wrong = f"{quoted(names)} for {count} outputs"
     elif not all(isinstance(name, str) and name for name in names):
         wrong = f"{list(names)!r} are not all names"
     elif len({*names, *_names(network.inputs)}) < count + len(network.inputs):
@@ -69,8 +77,9 @@ def _text(path: Sequence[Any]) -> str:
 
 
 def _part(key: Any) -> Any:
-    """What a key of torch's trees says: of a mapping, of a sequence, a field's."""
-    return next(getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name))
+    """What a key of torch's trees says: of a mapping, of a sequence, a field's; or a user's."""
+    known = (getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name))
+    return next(known, str(key))
 
 
 def _names(values: Sequence[Value]) -> list[str]:

@@ -236,14 +236,15 @@ def _part(result: TuneResult, weights: Mapping[str, float]) -> TuneResult:
 def progress_or_table(progress: Progress | None, quiet: bool, target: Target | None) -> Progress:
     """What shows progress: ``progress``, or else what fits the terminal or the notebook.
 
-    ``target``: that is measured here, for the share of its peak; None: another machine measures.
+    It raises nothing.  ``target``: that is measured here, for the share of its peak; None: another
+    machine measures.
     """
-    from autosched.report.progress import choose_progress
+    from autosched.report.progress import Unfailing, choose_progress
     from autosched.runtime.backend import runtime_of
     from codegen.backend import backend_of
 
     if progress is not None:
-        return progress
+        return Unfailing(progress)
     if quiet or target is None or backend_of(target).missing(target) is not None:
         return choose_progress(quiet)
     return choose_progress(quiet, runtime_of(target).peaks(target))

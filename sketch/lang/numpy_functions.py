@@ -18,7 +18,9 @@ _OURS: Final[Mapping[str, str]] = {
     "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "maximum": "max", "minimum": "min", "fmod": "trunc_mod",
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
+_NUMBERS: Final = (bool, int, float, np.generic)
 
 
 def numpy_call(
@@ -48,13 +50,24 @@ def numpy_call(
     op = _OURS.get(ufunc.__name__)
     if op is not None and scalars and method == "__call__" and not options:
         return unary(op, *inputs) if len(inputs) == 1 else binary(op, *inputs)
+    cause: TypeError | None = None
     try:
-        return getattr(ufunc, method)(*map(_boxed, inputs), **options)
+        found = getattr(ufunc, method)(*map(_boxed, inputs), **options)
     except TypeError as error:
-        raise ExpressionError(
-            f"numpy.{ufunc.__name__} takes no tensor expressions",
-            hint="use operators and the functions of autosched: exp, sqrt, maximum, select, ...",
-        ) from error
+        cause = error
+    else:
+        if not _are_numbers(found):
+            return found
+    raise ExpressionError(
+        f"numpy.{ufunc.__name__} takes no tensor expressions",
+        hint="use operators and the functions of autosched: exp, sqrt, maximum, select, ...",
+    ) from cause
+
+
+def _are_numbers(found: Any) -> bool:
+    """Whether no expression is in a result: Python's ``==`` of objects, say, is their identity."""
+    items = found.ravel().tolist() if isinstance(found, np.ndarray) else [found]
+    return bool(items) and all(isinstance(item, _NUMBERS) for item in items)
 
 
 def _boxed(item: Any) -> Any:

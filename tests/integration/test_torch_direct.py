@@ -317,32 +317,6 @@ def test_outputs_are_called_like_the_parts_of_the_result(
     torch.testing.assert_close(torch.from_numpy(found["pair.second"]), x * 4)
 
 
-def test_parts_without_names_are_numbered() -> None:
-    x = torch.ones(2)
-    several = asd.from_torch(modules.Function(lambda x: (x + 1, {"a": x, "b": x - 1})), x)
-    assert [v.name for v in several.outputs] == ["output_0", "output_1.a", "output_1.b"]
-    keys = asd.from_torch(modules.Function(lambda x: {1: x + 1, "1": x - 1}), x)
-    assert [v.name for v in keys.outputs] == ["output_1", "output_1_again"]
-    with_none = asd.from_torch(modules.Function(lambda x: {"a": x + 1, "n": None, "b": x - 1}), x)
-    assert [v.name for v in with_none.outputs] == ["a", "b"]
-
-
-def test_names_of_outputs_can_be_given() -> None:
-    function, x = modules.Function(lambda x: (x + 1, x - 1)), torch.ones(2)
-    network = asd.from_torch(function, x, output_names=["more", "less"])
-    assert [value.name for value in network.outputs] == ["more", "less"]
-    (name,) = (value.name for value in network.inputs)
-    for wrong, reason in (
-        (["a"], "for 2 outputs"),
-        ("ab", "for 2 outputs"),
-        (["a", "a"], "a name twice"),
-        (["a", name], "that of an input"),
-        (["a", ""], "are not all names"),
-    ):
-        with pytest.raises(ModelImportError, match=f"output_names: .*{reason}"):
-            asd.from_torch(function, x, output_names=wrong)
-
-
 @pytest.mark.slow
 def test_from_torch_gives_the_tasks_of_the_way_through_onnx(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

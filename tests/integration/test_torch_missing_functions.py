@@ -69,6 +69,7 @@ def test_element_wise_functions_are_torchs() -> None:
         return (
             torch.hypot(x, y), torch.fmax(x, y), torch.fmin(x, y), torch.fmax(i, -i),
             torch.copysign(x, y.nan_to_num()), torch.copysign(i, -0.0), torch.copysign(i, -i),
+            torch.copysign(i + 2**40, y[6:7].double()) - 2**40, torch.copysign(x, i[0]),
         )  # fmt: skip
 
     _assert_same(functions, *_pairs(), i)
@@ -86,6 +87,11 @@ def test_sorts_and_medians_are_torchs() -> None:
         )  # fmt: skip
 
     _assert_same(functions, x, torch.arange(12).reshape(3, 4) % 5)
+
+
+def test_the_median_of_several_nan_is_the_first() -> None:
+    x = torch.tensor([[NAN, 1, NAN, 2], [3, 1, NAN, NAN], [4, 1, 2, 3], [NAN, NAN, NAN, NAN]])
+    _assert_same(lambda x: (*x.median(1), *x.median(0, True), *x.median(-1, True)), x)
 
 
 def test_running_extremes_are_torchs() -> None:

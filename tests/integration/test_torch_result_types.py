@@ -41,6 +41,7 @@ def test_shifted_bytes_are_bytes(monkeypatch: pytest.MonkeyPatch, through_onnx: 
         lambda x: (
             x << 1, x >> 1, (x << 1).to(torch.int32), (x >> 4) & 0xF, x << -1, x >> 9,
             torch.bitwise_left_shift(x, x & 7), torch.bitwise_right_shift(x, x.flip(0)), 77 >> x,
+            300 >> x, -3 >> x, 300 << x,
         )
     )  # fmt: skip
     _assert_same(module, bytes_)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
-from autosched.page.words import bars_height, milliseconds, percent
+from autosched.page.words import bars_height, percent
 from autosched.records.trials import TaskTrials, first_measurements
 from autosched.report.page.subject import ReportRun, ReportSubject, no_trials
+from autosched.system.numbers import milliseconds
 
 Curve = NDArray[np.float64]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from autosched.page.bars import NoisyBar, noisy_bars
 from autosched.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
-from autosched.page.words import milliseconds, number, percent
+from autosched.page.words import percent
 from autosched.report.page.subject import ReportRun, ReportSubject, ReportTask
+from autosched.system.numbers import four_digits, milliseconds
 from autosched.system.stability import share
 
 _NOISE = (
@@ -65,7 +66,7 @@ def _times(run: ReportRun) -> PageChart:
 
 
 def _row(task: ReportTask, total_s: float) -> tuple[str, ...]:
-    speed = "" if task.flops is None else number(task.flops / task.seconds / 1e9)
+    speed = "" if task.flops is None else four_digits(task.flops / task.seconds / 1e9)
     return (
         task.label,
         f"{task.weight:g}",

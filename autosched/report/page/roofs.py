@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autosched.page.blocks import PageSection, PageText
-from autosched.page.words import number
 from autosched.report.page.subject import ReportSubject
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.explanation import Machine, measured_machine
 from autosched.runtime.roofline import RooflinePoint, roofline_chart
+from autosched.system.numbers import four_digits
 from autosched.tasks.compulsory_traffic import compulsory_bytes
 from sketch.errors import AutoschedError
 
@@ -46,8 +46,8 @@ def roofs_of(subject: ReportSubject) -> Roofs:
     except AutoschedError:
         return Roofs(None, "The log is of another machine, whose roofs can only be measured there.")
     note = (
-        f"Roofs: {number(found.flops / 1e9)} GFLOP/s of float32 multiply-adds, and "
-        f"{number(found.bandwidth / 1e9)} GB/s ({found.how}), measured for this report."
+        f"Roofs: {four_digits(found.flops / 1e9)} GFLOP/s of float32 multiply-adds, and "
+        f"{four_digits(found.bandwidth / 1e9)} GB/s ({found.how}), measured for this report."
     )
     return Roofs(found, note)
 

@@ -13,10 +13,11 @@ from autosched.page.blocks import (
     PageTable,
     PageText,
 )
-from autosched.page.words import bars_height, milliseconds
+from autosched.page.words import bars_height
 from autosched.records.structure import structure
 from autosched.report.page.subject import ReportRun, ReportSubject, ReportTask
 from autosched.search.recall import usable
+from autosched.system.numbers import milliseconds
 from autosched.system.stability import share
 from autosched.tasks.spec import TaskSpec
 from sketch.nest.printer import print_nest

@@ -116,7 +116,7 @@ def test_what_is_no_number_of_runs(repeats: Any, module: asd.Module) -> None:
         module.benchmark(warmup=any_value("a"))
 
 
-@pytest.mark.parametrize("seed", ["a", -1, 2.5])
+@pytest.mark.parametrize("seed", ["a", -1, 2.5, None, [1, 2], True])
 def test_what_is_no_seed(seed: Any, module: asd.Module) -> None:
     with pytest.raises(InputError, match=r"seed is .*give a whole number"):
         module.random_inputs(seed)

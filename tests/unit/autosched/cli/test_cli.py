@@ -164,7 +164,7 @@ def test_tune_passes_its_arguments_on_and_compares(
     assert job.options.trials == 9 and job.options.budget_s is None and job.options.seed == 3
     assert str(job.log.path) == "mlp.jsonl"
     out = capsys.readouterr().out
-    assert "tuned is 1.000 ms, the estimated total 0.400 ms: " in out
+    assert "tuned is 1 ms, the estimated total 0.4 ms: " in out
     assert "2.00x" in out and "autosched bench mlp --threads 1 --log mlp.jsonl" in out
     assert json.loads((tmp_path / "r.json").read_text())["rows"][1]["median_ms"] == 1.0
     assert main(["tune", "mlp", "--budget", "1s", "--quiet"]) == 0

@@ -73,8 +73,11 @@ def test_a_stream_that_takes_nothing_ends_no_wait() -> None:
         def write(self, text: str) -> int:
             raise OSError(28, "No space left on device")
 
-    with Waiting("comparing", stream=Full(), patience_s=1000.0) as wait:
-        wait.tell("timing what is tuned")
+    closed = io.StringIO()
+    closed.close()
+    for stream in (Full(), closed):
+        with Waiting("comparing", stream=stream, patience_s=1000.0) as wait:
+            wait.tell("timing what is tuned")
 
 
 def test_what_is_quick_or_quiet_says_nothing() -> None:

@@ -69,8 +69,8 @@ def test_most_lost_comes_first() -> None:
 def test_text_json_and_table() -> None:
     found = explanation()
     lines = str(found).splitlines()
-    assert lines[0] == "net: 0.0350 ms, at best 0.0180 ms, lost 0.0170 ms; most lost first"
-    assert found.limit_us == pytest.approx(found.total_us - found.lost_us)
+    assert lines[0] == "net: 0.035 ms, at best 0.018 ms, lost 0.017 ms; most lost first"
+    assert found.best_us == pytest.approx(18)  # not 19: w is faster than its limit
     assert lines[3].endswith("model only: as written") and lines[4].endswith("on the host")
     assert lines[7].endswith("tuned: winograd-4x4, error 1.7e-06")
     assert lines[6].endswith("tuned: as written")
@@ -81,6 +81,7 @@ def test_text_json_and_table() -> None:
                                "threads": 2, "on_gpu": False, "note": "", "units": {},
                                "writing": 0.0, "functions": {}, "caches": []}  # fmt: skip
     assert data["rows"][0]["schedule"] == "model" and data["lost_us"] == pytest.approx(17)
+    assert data["best_us"] == pytest.approx(18) and "limit_us" not in data
     frame = found.to_pandas()
     assert list(frame["lost_us"]) == sorted(frame["lost_us"], reverse=True)
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 import io
 import math
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO, cast
 
 import pytest
 from rich.console import Console
@@ -32,8 +34,11 @@ from autosched.report.table import (
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.probes.peak import measured_peak
 from autosched.system.stability import Conditions
+from autosched.system.streams import UnfailingStream
+from autosched.system.user_warnings import AutoschedWarning
 from autosched.task import Task
 from autosched.tasks.compulsory_traffic import compulsory_bytes
+from autosched.tuning.networks import progress_or_table
 from codegen.host import host_target
 from sketch.errors import TargetError
 from tests.support.targets import SMALL
@@ -103,8 +108,31 @@ def test_a_stream_that_takes_nothing_ends_no_tuning(
     out = Broken(error)
     monkeypatch.setattr(out, "isatty", lambda: terminal)
     before = sys.stdout
+    warnings.simplefilter("error")  # it is no bug
     drive(choose_progress(stream=out))
     assert sys.stdout is before  # a live table has given it back
+
+
+class Faulty(Quiet):
+    """A progress with a bug."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def update(self, view: ProgressSnapshot) -> None:
+        self.calls.append("update")
+        raise ValueError("a bug")
+
+    def finish(self, view: ProgressSnapshot) -> None:
+        self.calls.append("finish")
+        raise KeyError("another")
+
+
+def test_a_progress_of_the_users_that_fails_ends_no_tuning_and_says_so_once() -> None:
+    faulty = Faulty()
+    with pytest.warns(AutoschedWarning, match="shown no more: ValueError: a bug") as told:
+        drive(progress_or_table(faulty, quiet=False, target=None))
+    assert faulty.calls == ["update", "finish"] and len(told) == 1
 
 
 def test_a_stream_need_not_know_whether_it_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +148,14 @@ def test_names_fit_any_encoding() -> None:
     raw = io.BytesIO()
     progress = PlainProgress(io.TextIOWrapper(raw, encoding="ascii"))
     progress.finish(replace(VIEW, rows=(replace(ROW, name="caf\u00e9"),)))
+    assert b"caf?" in raw.getvalue() and b"after 64 trials" in raw.getvalue()
+
+
+def test_a_table_fits_any_encoding() -> None:
+    raw = io.BytesIO()
+    below = io.TextIOWrapper(raw, encoding="ascii")
+    console = Console(file=cast("TextIO", UnfailingStream(below)), width=100)
+    TableProgress(None, console).finish(replace(VIEW, rows=(replace(ROW, name="caf\u00e9"),)))
     assert b"caf?" in raw.getvalue() and b"after 64 trials" in raw.getvalue()
 
 

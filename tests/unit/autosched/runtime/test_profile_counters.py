@@ -121,13 +121,19 @@ def test_the_peak_of_a_variant_is_shared_by_its_own_operations() -> None:
     assert profile.rows[0].gflops == pytest.approx(2)
 
 
+def test_the_total_is_all_of_it() -> None:
+    for us in range(1, 100):
+        steps = np.array([[us / 2e6, us / 2e6]])
+        assert make_profile_of(None, steps.sum(axis=1), steps).total.percent == 100
+
+
 def test_an_interrupted_run_does_not_count() -> None:
     """Times and their deviations are of the same runs, and rows add up."""
     steps = np.tile([1e-6, 2e-6], (8, 1))
     steps[3, 0], steps[5, 1] = 4e-3, 1e-3
     profile = make_profile_of(None, steps.sum(axis=1) + 1e-6, steps)
     assert [row.microseconds for row in profile.rows] == pytest.approx([1, 2])
-    assert [row.std_percent for row in profile.rows] == [0, 0]
+    assert [row.spread_percent for row in profile.rows] == [0, 0]
     assert profile.rest.microseconds == pytest.approx(1)
     assert profile.total.microseconds == pytest.approx(4) and profile.runs == 8
     assert str(profile).startswith("net, medians of 8 runs\n") and profile.interrupted == ""
@@ -155,7 +161,7 @@ def test_the_profile_shows_them(tmp_path: Path) -> None:
     profile.to_csv(tmp_path / "p.csv")
     table = (tmp_path / "p.csv").read_text().splitlines()
     assert table[0].endswith(
-        "schedule,std_percent,algorithm,cycles,instructions,instructions per cycle"
+        "schedule,spread_percent,algorithm,cycles,instructions,instructions per cycle"
     )
     assert len(table) == 5
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from autosched.page.words import number
-from autosched.system.numbers import significant
+from autosched.runtime.benchmark import Benchmark
+from autosched.system.numbers import four_digits, milliseconds, significant
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,12 @@ def test_three_digits_are_seen(value: float, decimals: int, text: str) -> None:
     ("value", "text"), [(0.0172345, "0.01723"), (1234.5, "1234"), (12345.6, "12346")]
 )
 def test_four_digits_without_an_exponent(value: float, text: str) -> None:
-    assert number(value) == text
+    assert four_digits(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(7.90712e-3, "7.907"), (1.04e-3, "1.04"), (math.inf, "-")]
+)
+def test_times_read_alike_everywhere(seconds: float, text: str) -> None:
+    assert milliseconds(seconds) == text
+    assert f"median {text} ms, " in str(Benchmark("net", (seconds,), 1))

@@ -124,8 +124,11 @@ def test_every_timing_of_a_module_carries_it(module: Module) -> None:
         assert found.stability.runs == runs
         assert found.to_json()["stability"] == found.stability.to_json()
         assert str(found.stability) in str(found)
-    assert all(row.std_percent is not None for row in (*profile.rows, profile.total))
-    assert [row["std_percent"] for row in explanation.to_json()["rows"]]
+    assert all(row.spread_percent is not None for row in (*profile.rows, profile.total))
+    assert [row["spread_percent"] for row in explanation.to_json()["rows"]]
+    for found in (profile, explanation):
+        titles = str(found).splitlines()[1]
+        assert " spread % " in titles and "std" not in titles  # which the line below tells of
 
 
 def test_data_frames_carry_it(module: Module) -> None:
@@ -133,7 +136,7 @@ def test_data_frames_carry_it(module: Module) -> None:
     for found in (module.profile(repeats=3), module.explain(repeats=3)):
         frame = found.to_pandas()
         assert frame.attrs["stability"]["runs"] == 3
-        assert "std_percent" in frame.columns
+        assert "spread_percent" in frame.columns
 
 
 def test_a_single_run_has_no_deviation() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,32 @@ def test_lines_come_at_once_and_every_ten_seconds() -> None:
         progress.update(VIEW)
     progress.finish(VIEW)
     assert out.getvalue().splitlines() == [
-        "tuning graph 0/0: 2 tasks, at most 2:00, log m.jsonl",
-        "tuning graph 0/0: 8 trials, estimated total 2 ms, 0:12 elapsed, 1:40 left",
+        "tuning graph 0/0: 2 tasks, at most 2:00, 8 trials in the log, log m.jsonl",
+        "tuning graph 0/0: 8 trials, estimated total 2 ms, 0:12 elapsed, 1:40 left; conv2d: 1 ms",
         "tuned graph 0/0: estimated total 2 ms after 8 trials, 0:12",
     ]
 
 
-def test_a_pipe_that_nobody_reads_ends_no_tuning() -> None:
+@pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), OSError(28, "No space")])
+def test_a_stream_that_takes_nothing_ends_no_tuning(error: OSError) -> None:
     class Cut(io.StringIO):
         def write(self, text: str) -> int:
-            raise BrokenPipeError(32, "Broken pipe")
+            raise error
 
     GraphProgress("graph", None, Cut()).message("unread")
+
+
+def test_no_stderr_ends_no_tuning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stream in (closed, None):
+        monkeypatch.setattr(sys, "stderr", stream)
+        progress = GraphProgress("graph", None)
+        progress.start(VIEW)
+        progress.finish(VIEW)
+    assert capsys.readouterr().out == ""
 
 
 class Compiled:
@@ -62,7 +77,7 @@ def test_tuning_says_so_on_stderr_unless_it_is_quiet(
     options = {"log": "m.jsonl", "budget": "2m"}
     network_module(net, BackendOptions(**options), "graph 1/0")
     said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("tuning graph 1/0: 2 tasks, at most 2:00, log m")
+    assert said.out == "" and said.err.startswith("tuning graph 1/0: 2 tasks, at most 2:00, 8 tria")
     network_module(net, BackendOptions(**options, quiet=True))
     tune_and_save(net, BackendOptions(**options), tmp_path)
     assert capsys.readouterr() == ("", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -86,3 +87,21 @@ def test_other_dtypes_are_refused(given: Any) -> None:
 def test_numbers_of_numpy_are_compared() -> None:
     assert text(np.float32(2) < ELEMENT) == text(binary("lt", 2.0, ELEMENT))
     assert (np.float32(2) < ELEMENT).dtype == "bool"
+    equal, unequal = binary("eq", ELEMENT, 2.0), binary("ne", ELEMENT, 2.0)
+    assert text(np.equal(ELEMENT, 2.0)) == text(equal)
+    assert text(np.not_equal(ELEMENT, 2.0)) == text(unequal)
+    assert text(np.float32(2) == ELEMENT) == text(binary("eq", 2.0, ELEMENT))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: np.equal(np.ones(2), ELEMENT),
+        lambda: np.not_equal.outer(np.ones(2), ELEMENT),
+        lambda: np.equal(ELEMENT, 1.0, dtype=object),
+        lambda: np.logical_or(np.ones(2), ELEMENT),
+    ],
+)
+def test_what_numpy_decides_without_the_expression_is_refused(call: Callable[[], Any]) -> None:
+    with pytest.raises(ExpressionError, match=r"numpy\.\w+ takes no tensor"):
+        call()
