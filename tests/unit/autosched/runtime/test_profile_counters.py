@@ -281,4 +281,8 @@ def test_the_command_line_says_what_is_missing(
     assert text.splitlines()[-1].startswith("no hardware counters here: the kernel or a sandbox")
     assert main([*line, "--json", "-"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["name"] == "mlp" and len(data["rows"]) == 3 and data["total"]["percent"] == pytest.approx(100)
+    assert (
+        data["name"] == "mlp"
+        and len(data["rows"]) == 3
+        and data["total"]["percent"] == pytest.approx(100)
+    )
