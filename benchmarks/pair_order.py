@@ -4,8 +4,9 @@
 
 Pairs are of programs of one task of networks that the trees have not learned from.  They are
 counted by how far their times are apart, for the draft model and for boosted trees, and for trees
-that learned from fewer tasks.  Programs of this make of machine are also measured, twice: what one
-measurement says of the order in the other, and in the corpus, no model can pass by much.
+that learned from fewer tasks.  Programs of this make of machine are also measured, twice: how far
+one measurement agrees with the other bounds what a model could reach, and how far it agrees with
+the corpus says what of a corpus lasts.
 """
 
 from __future__ import annotations
