@@ -15,7 +15,7 @@ from autosched.measure.errors import ChildDiedError, ChildTimeoutError, killed_f
 from autosched.measure.fastest import FastestKernels
 from autosched.measure.messages import ComingCandidate, TimingRequest, TimingSetup
 from autosched.measure.options import MeasureOptions
-from autosched.measure.pacer import TaskPace
+from autosched.measure.pacer import TaskPace, at_usual_pace
 from autosched.measure.result import WRONG_RESULT, Failure, MeasureResult, Timing
 from autosched.measure.zygote import Zygote
 from autosched.tasks.candidate import Candidate
@@ -180,7 +180,7 @@ class Timer:
         kernels: Sequence[Built],
         rounds: int,
     ) -> list[MeasureResult]:
-        """``rounds`` samples of every candidate, taken in turns.
+        """``rounds`` samples of every candidate, taken in turns, at the usual pace of the machine.
 
         A candidate that takes the process down fails; the others start again in a new one, as do
         all of them when it is killed from outside, a few times.
@@ -214,7 +214,8 @@ class Timer:
         failures: dict[int, MeasureResult] = {}
         errors: dict[int, float] = {}
         samples: dict[int, list[float]] = {}
-        number, pacer_s = -1, self._pacer_if_it_loads(task)
+        number: int | None = None  # of the candidate that runs
+        pacer_s = self._pacer_if_it_loads(task)
         try:
             for number, (candidate, kernel) in built.items():
                 loaded = self._call(task, candidate, kernel, "load", number)
@@ -225,10 +226,15 @@ class Timer:
                 else:
                     errors[number], samples[number] = loaded, []
             for _ in range(rounds):
+                number = None
+                pace = 1.0 if pacer_s is None else self._request("pace") / pacer_s
                 for number, taken in samples.items():
-                    taken.append(self._request("sample", number, pacer_s))
+                    taken.append(at_usual_pace(self._request("sample", number), pace))
         except (ChildDiedError, ChildTimeoutError) as error:
-            return {**failures, number: _lost(error)}
+            if number is not None:
+                return {**failures, number: _lost(error)}
+            task.pace.pacer = None  # it was the pacer that took the process down
+            return failures
         state = self._options.state
         return failures | {n: Timing(tuple(s), state, errors[n]) for n, s in samples.items()}
 

@@ -69,6 +69,7 @@ class TimingWorker:
             self.verify,
             self.load,
             self.sample,
+            self.pace,
         )
         return {method.__name__: method for method in methods}
 
@@ -165,20 +166,25 @@ class TimingWorker:
             self._bench.unload(loaded)
         return checked
 
-    def sample(self, slot: int, pacer_s: float | None = None) -> float:
+    def sample(self, slot: int) -> float:
         """Seconds of a kernel that was loaded: the median of a few samples; of one run where that
         takes as long as a burst may.
-
-        ``pacer_s``: as for ``measure``.
         """
-        run = self._runs_of(self._slots[slot], pacer_s)
-        first = run(1)  # brings code and data back after the other kernels
+        return self._middle(self._slots[slot])
+
+    def pace(self) -> float:
+        """Seconds of the pacer, taken as ``sample`` takes those of others."""
+        return self._middle(self._pacer)
+
+    def _middle(self, loaded: Any) -> float:
+        bench, state = self._bench, self._options.state
+        first = bench.run(loaded, 1, state)  # brings code and data back after the other kernels
         if first >= self._options.burst_s:
             return first
         runs = inner_runs(first, self._options)
         in_time = int(self._options.burst_s / (runs * first))
         samples = max(1, min(_ROUND_SAMPLES, in_time))
-        return median(run(runs) for _ in range(samples))
+        return median(bench.run(loaded, runs, state) for _ in range(samples))
 
     @cached_property
     def _bench(self) -> Bench[Any]:

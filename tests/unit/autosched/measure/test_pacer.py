@@ -231,8 +231,10 @@ def test_the_child_measures_beside_the_pacer(state: CacheState) -> None:
     samples = [2e-3, 1e-3] * 3
     each = 2 if state == "warm" else 1  # once more, since the other kernel was in the caches
     assert bench.runs == 2 * [k for kernel in (1e-3, *samples) for k in [kernel] * each]
+    bench.runs.clear()
     worker.load(request(3e-3), 0)
-    assert worker.sample(0, 1e-3) == pytest.approx(3e-3)
+    assert worker.sample(0) / worker.pace() == pytest.approx(3.0)
+    assert bench.runs == [3e-3] * 7 + [1e-3] * 6, "in turns the pacer runs by itself"
 
 
 def test_without_its_usual_time_the_pacer_does_not_run() -> None:
