@@ -318,8 +318,8 @@ _ACTIONS = (
             "trial that found it, and what its schedule does.  `autosched explain` shows loops.",
             _EXAMPLES, _log_argument, _best),
     Command("merge", "several logs into one, without repetitions",
-            "Writes the records of all logs to one file, which may be one of them.  Another log that\n"
-            "is there is kept as FILE.bak where it has records that the logs do not have.",
+            "Writes the records of all logs to one file, which may be one of them.  Another log\n"
+            "that is there and has records of its own is kept as FILE.bak.",
             _EXAMPLES, _merge_arguments, _merge),
     Command("prune", "keep only the best candidates of each task",
             "Replaces a log by its fastest candidates: --top 1 makes logs of some kilobytes that\n"
