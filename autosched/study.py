@@ -20,6 +20,7 @@ from autosched.report.callbacks import Callback
 from autosched.search.learner import training_data
 from autosched.search.models import AnyModel
 from autosched.search.recall import TaskHistory, recall
+from autosched.system.errors import OptionError
 from autosched.system.user_warnings import notify
 from autosched.tasks.candidate import Candidate
 from autosched.tasks.spec import TaskSpec
@@ -30,7 +31,7 @@ from autosched.tuning.result import TuneResult
 from autosched.tuning.run import run_job
 from costmodel.dataset import Dataset
 from costmodel.extract.extra import ExtraColumns
-from sketch.errors import AutoschedError
+from sketch.errors import AutoschedError, quoted
 
 if TYPE_CHECKING:
     from costmodel.evaluation import Evaluation, Split
@@ -62,7 +63,11 @@ class RecordedTable:
             tasks: whose records count.
             records: of a log or of a corpus.
             cache_state: only timings taken in that state; None: all.
+
+        Raises:
+            OptionError: ``records`` is something else, such as a path or a corpus.
         """
+        _check_records(records)
         memories = {task.key: _recalled(task, records, cache_state) for task in tasks}
         return RecordedTable(
             {key: memory.candidates for key, memory in memories.items()},
@@ -120,6 +125,9 @@ def replay_study(
         objective: what to minimise.
         callbacks: called after every batch.
         extra_features: that the cost model gets; None: those of the options.
+
+    Raises:
+        OptionError: ``records`` is something else, or no limit is set.
     """
     table = RecordedTable.of(tasks, records, cache_state)
     return run_job(
@@ -194,7 +202,9 @@ def recorded_dataset(
 
     Raises:
         CostModelError: two extra features of one name.
+        OptionError: ``records`` is something else, such as a path or a corpus.
     """
+    _check_records(records)
     dataset = Dataset()
 
     def do_without(name: str, text: str) -> None:
@@ -207,6 +217,14 @@ def recorded_dataset(
         for taught in training_data(memory.candidates, memory.results, columns):
             dataset.append(task.key, taught.features, taught.seconds, taught.members)
     return dataset
+
+
+def _check_records(given: object) -> None:
+    if not isinstance(given, Sequence) or not all(isinstance(item, Record) for item in given):
+        raise OptionError(
+            f"records is {quoted(given)}",
+            hint="give RecordLog(path).read().records, or list(corpus.records(key))",
+        )
 
 
 def _recalled(

@@ -18,7 +18,7 @@ from costmodel.features import Features
 from costmodel.gbdt import UNREADABLE, GradientBoostedModel
 from costmodel.gbdt_options import GbdtOptions
 from costmodel.metrics import rank_correlation
-from costmodel.model_file import write_model
+from costmodel.model_file import read_model, write_model
 
 # The prior counts in full from this rank correlation with measured times on, and not at all where
 # there is none.
@@ -126,7 +126,7 @@ class AdaptedModel:
             CostModelError: the file is no such model, is damaged, or of another release.
         """
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(read_model(path))
             share, parts = float(content["share"]), (content["prior"], content["own"])
             if content.pop("digest") != _digest(content):
                 raise ValueError("its content is not what was saved")

@@ -210,7 +210,7 @@ def _of_tasks(groups: NDArray[np.int64], rng: np.random.Generator) -> Folds:
     tasks = rng.permutation(np.unique(groups))
     if len(tasks) < 2:
         raise CostModelError(
-            f"{len(tasks)} task cannot be split by task", hint="tune two or more, or split within"
+            f"{len(tasks)} task cannot be split by task", hint="measure two or more"
         )
     return _folds(np.argsort(tasks)[np.searchsorted(np.unique(groups), groups)] % _FOLDS)
 

@@ -28,7 +28,7 @@ from costmodel.features import Features
 from costmodel.forest import Forest
 from costmodel.gbdt_options import GbdtOptions
 from costmodel.lightgbm_alone import load_lightgbm
-from costmodel.model_file import write_model
+from costmodel.model_file import read_model, write_model
 
 if TYPE_CHECKING:
     import lightgbm
@@ -264,7 +264,7 @@ class GradientBoostedModel:
                 with other extra features.
         """
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(read_model(path))
         except UNREADABLE as error:
             raise CostModelError(f"not a saved model: {error}", str(path)) from error
         return cls.of_content(content, str(path), extra_features)

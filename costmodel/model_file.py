@@ -1,4 +1,4 @@
-"""Files of models."""
+"""Files of models: one error where they cannot be read or written."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def write_model(path: Path, content: str | bytes) -> None:
             partial.write_bytes(data)
     except OSError as error:
         raise CostModelError(f"the model cannot be written: {error.strerror}", str(path)) from error
+
+
+def read_model(path: Path) -> bytes:
+    """What ``write_model`` wrote.
+
+    Raises:
+        CostModelError: there is no such file, or it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CostModelError(f"the model cannot be read: {error.strerror}", str(path)) from error

@@ -51,7 +51,8 @@ def with_fields(
         name, equals, text = setting.partition("=")
         if not equals or name not in known:
             problem = f"there is no option {name!r}" if equals else f"{setting!r} has no value"
-            raise UsageError(problem, "--set", f"write NAME=VALUE; {suggestion(name, known)}")
+            hint = f"{name}=VALUE" if name in known else f"NAME=VALUE; {suggestion(name, known)}"
+            raise UsageError(problem, "--set", f"write {hint}")
         path = name.split(".") if name.startswith("measure.") else ["tune", *name.split(".")]
         changed = _with(changed, path, _value(name, text, known[name]))
     return changed.tune, changed.measure

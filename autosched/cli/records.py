@@ -168,14 +168,14 @@ def _prune_arguments(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE",
         help="default: LOG itself; what it was is kept beside it as LOG.bak, unless it is a "
-        "database",
+        "database; so is another log that is there",
     )  # fmt: skip
 
 
 def _prune(args: argparse.Namespace) -> None:
     from autosched.records.backup import backed_up
     from autosched.records.log import RecordLog
-    from autosched.records.merge import check_lossless, prune
+    from autosched.records.merge import check_lossless, prune, spared
     from autosched.records.store import open_store
     from autosched.records.unique import unique
 
@@ -187,9 +187,12 @@ def _prune(args: argparse.Namespace) -> None:
         records = _replayable(records, args.model)
     records = prune(records, args.keep)
     own = found.records if output == args.log else None
-    store, kept = open_store(output), ""
+    store = open_store(output)
     if args.output is None and isinstance(store, RecordLog):
-        kept = f"; what it was is in {backed_up(store.path)}"
+        copy: Path | None = backed_up(store.path)
+    else:
+        copy = spared(output, found.records)
+    kept = "" if copy is None else f"; what it was is in {copy}"
     store.replace(records, own)
     size = _size(store)
     say(args, f"{store.name}: {len(found.records)} -> {len(records)} records{size}{kept}")
@@ -315,7 +318,8 @@ _ACTIONS = (
             "trial that found it, and what its schedule does.  `autosched explain` shows loops.",
             _EXAMPLES, _log_argument, _best),
     Command("merge", "several logs into one, without repetitions",
-            "Writes the records of all logs to one file, which may be one of them.",
+            "Writes the records of all logs to one file, which may be one of them.  Another log\n"
+            "that is there and has records of its own is kept as FILE.bak.",
             _EXAMPLES, _merge_arguments, _merge),
     Command("prune", "keep only the best candidates of each task",
             "Replaces a log by its fastest candidates: --top 1 makes logs of some kilobytes that\n"

@@ -194,7 +194,8 @@ def _run(args: argparse.Namespace) -> None:
     unlike = comparison.unlike_total(tuning.result.total_s)
     if unlike:
         say(args, unlike)
-    say(args, f"next: {_next(args, log.name)}")
+    # Where no operator is tuned, nothing was written.
+    say(args, f"next: {_next(args, log.name if log.exists() else None)}")
 
 
 def _job(
@@ -220,7 +221,7 @@ def _job(
     )
 
 
-def _next(args: argparse.Namespace, log: str) -> str:
+def _next(args: argparse.Namespace, log: str | None) -> str:
     """A command that makes use of the log: for the same program and the same target."""
     words = ["autosched"]
     words += ["bench", args.model] if args.workload is None else ["explain"]

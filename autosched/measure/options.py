@@ -9,6 +9,7 @@ from typing import Final, Literal
 from autosched.measure.result import CACHE_STATES, CacheState
 from autosched.system.limits import check_choice, check_kinds, check_number
 from codegen.denormals import DENORMALS, Denormals
+from sketch.target.target import MOST_THREADS
 
 CheckPolicy = Literal["best", "all", "none"]
 
@@ -97,7 +98,7 @@ class MeasureOptions:
         for name in ("samples", "bursts", "few_samples", "recycle_after"):
             check_number(name, getattr(self, name), 1, math.inf)
         if self.builders is not None:
-            check_number("builders", self.builders, 1, math.inf)
+            check_number("builders", self.builders, 1, MOST_THREADS)
         for name in (
             "tolerance", "agreed", "min_sample_s", "burst_s", "drop_first", "drop_second",
             "drop_late", "enough_s", "wake_s", "interruption_s", "warmup_s", "build_timeout_s",

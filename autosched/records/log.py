@@ -9,8 +9,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shlex
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,8 @@ from autosched.records.unique import unique, whole_text
 from sketch.replaced_file import replaced_file
 from sketch.target.target import Target
 
+UNSAVED: Final = "autosched-unsaved.jsonl"
+"""The log, in the working directory, that takes the records that another did not take."""
 # Blank space written and taken back by `check_writable`: a few records' worth.
 _PROBE: Final = b" " * 8191 + b"\n"
 
@@ -83,9 +86,15 @@ class RecordLog:
 
         Raises:
             RecordError: the file cannot be written (full disk, no permission).  Lines that were
-                written whole stay.
+                written whole stay; the batch goes to ``UNSAVED`` where that can be written.
         """
         batch = list(records)
+        try:
+            self._write(batch)
+        except RecordError as error:
+            raise kept_aside(batch, error, shlex.quote(self.name)) from None
+
+    def _write(self, batch: Sequence[Record]) -> None:
         if not batch:
             return
         with self._locked(f"cannot take {len(batch)} records") as fd:
@@ -98,7 +107,7 @@ class RecordLog:
     def add_new(self, records: Iterable[Record]) -> int:
         known = {whole_text(record) for record in self.read().records}
         new = [record for record in unique(records) if whole_text(record) not in known]
-        self.append(new)
+        self._write(new)
         return len(new)
 
     def read(self, tasks: Collection[str] | None = None) -> RecordSet:
@@ -141,7 +150,7 @@ class RecordLog:
                 with replaced_file(self.path) as partial:
                     partial.parent.mkdir(parents=True, exist_ok=True)
                     partial.touch()  # no record at all is an empty log
-                    RecordLog(partial).append(left)
+                    RecordLog(partial)._write(left)
         except OSError as error:
             raise RecordError(
                 f"the log cannot be written: {error.strerror}", str(self.path)
@@ -200,6 +209,26 @@ class RecordLog:
                 os.close(fd)
                 raise
             os.close(fd)
+
+
+def kept_aside(records: Sequence[Record], error: RecordError, into: str) -> RecordError:
+    """``error``, which also says where records that a store did not take are now.
+
+    They go to a file, since measuring them took minutes; they may be nowhere.
+
+    Args:
+        records: of the batch.
+        error: what the store said.
+        into: what a command calls the store.
+    """
+    try:
+        log = RecordLog(Path.cwd() / UNSAVED)
+        log._write(records)
+    except (RecordError, OSError):  # the working directory may be gone, too
+        return error
+    what = f"{error.what}; {len(records)} records are in {log.name} instead"
+    add = f"autosched records import {UNSAVED} --into {into}"
+    return type(error)(what, error.where, "; then ".join(filter(None, (error.hint, add))))
 
 
 def check_regular(path: Path) -> None:

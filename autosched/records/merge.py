@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from autosched.measure.result import is_wrong
+from autosched.records.backup import backed_up
 from autosched.records.best import comparable, rank
 from autosched.records.errors import RecordError
 from autosched.records.log import RecordLog
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record
 from autosched.records.store import AnyLog, open_store
-from autosched.records.unique import unique
+from autosched.records.unique import unique, whole_text
 
 
 def prune(records: Iterable[Record], keep: int) -> tuple[Record, ...]:
@@ -59,7 +61,7 @@ def read_all(logs: Sequence[AnyLog]) -> RecordSet:
 def check_lossless(logs: Sequence[AnyLog], out: AnyLog) -> None:
     """Raise RecordError where ``out`` is a database with records that ``logs`` do not give it.
 
-    A file is replaced by who names it; a database is shared.
+    A file is replaced by who names it, see ``spared``; a database is shared.
 
     Raises:
         RecordError: see above.
@@ -74,6 +76,23 @@ def check_lossless(logs: Sequence[AnyLog], out: AnyLog) -> None:
         )
 
 
+def spared(out: AnyLog, given: Iterable[Record]) -> Path | None:
+    """A copy of the file ``out``, which is about to be replaced by some of the records ``given``.
+
+    None where each of its records is among them: nothing is lost then.
+
+    Raises:
+        RecordError: it is no log, cannot be read, or cannot be copied.
+    """
+    store = open_store(out)
+    if not isinstance(store, RecordLog) or not store.exists():
+        return None
+    known = {whole_text(record) for record in given}
+    if all(whole_text(record) in known for record in store.read().records):
+        return None
+    return backed_up(store.path)
+
+
 def merge(
     logs: Sequence[AnyLog],
     out: AnyLog,
@@ -82,7 +101,8 @@ def merge(
     """Write the records of ``logs`` to ``out``, without repetitions; returns what was written.
 
     ``keep``: only the best so many, see ``prune``.  ``out`` is replaced as a whole and may
-    be one of ``logs``; on an error it stays as it was.
+    be one of ``logs``; on an error it stays as it was.  A file with records that ``logs`` do not
+    have is kept under another name, which a warning says.
 
     Raises:
         RecordError: a log cannot be read; ``out`` cannot be written, or is a database with records
@@ -97,5 +117,7 @@ def merge(
     records = unique(merged.records)
     if keep is not None:
         records = prune(records, keep)
+    copy = spared(out, merged.records)
     store.replace(records, own)
-    return RecordSet(records, merged.warnings)
+    told = () if copy is None else (f"{store.name} had other records: what it was is in {copy}",)
+    return RecordSet(records, (*merged.warnings, *told))

@@ -15,7 +15,7 @@ from autosched.measure.result import Timing
 from autosched.records.identity import compatible
 from autosched.records.reading import RecordSet
 from autosched.records.record import Record
-from autosched.records.store import open_store
+from autosched.records.store import RecordStore, open_store
 from autosched.system.errors import OptionError
 from autosched.tasks.spec import TaskSpec
 from sketch.errors import quoted
@@ -115,7 +115,9 @@ def records_of(data: Any) -> Sequence[Record]:
     """The records that ``data`` holds; raises OptionError where it is something else."""
     if isinstance(data, str | os.PathLike):
         data = open_store(data)
-    if callable(getattr(data, "read", None)):  # a store
+    if isinstance(data, RecordStore):
+        if not data.exists():
+            raise OptionError("the log does not exist", data.name, _HINT)
         data = data.read()
     if isinstance(data, RecordSet):
         return data.records

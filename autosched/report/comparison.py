@@ -92,10 +92,11 @@ class Comparison:
     def unlike_total(self, total_s: float) -> str:
         """Why the tuned time is not the sum of the kernels' times; "" where it nearly is.
 
-        ``total_s``: seconds that the summary of tuning estimated; infinite where it is not known.
+        ``total_s``: seconds that the summary of tuning estimated; infinite where it is not known,
+        0 where no kernel is tuned.
         """
         tuned = next(row.median for row in self.rows if row.name == TUNED)
-        if not math.isfinite(total_s) or max(tuned, total_s) <= _ALIKE * min(tuned, total_s):
+        if not 0 < total_s < math.inf or max(tuned, total_s) <= _ALIKE * min(tuned, total_s):
             return ""
         return (
             f"tuned is {milliseconds(tuned)} ms, the estimated total {milliseconds(total_s)} ms: "

@@ -23,7 +23,7 @@ from autosched.records.trials import first_measurements
 from autosched.research.policies import POLICY_NAMES, Change, named_policy
 from autosched.research.result import StudyResult, StudyRun, StudySetting
 from autosched.search.choice import uses_model
-from autosched.search.models import MODELS, ModelName, make_model
+from autosched.search.models import MODELS, ModelName, check_model, make_model
 from autosched.study import RecordedTable
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_choice
@@ -44,6 +44,7 @@ MakeModel = Callable[[int], "CostModel"]
 """From a seed to a fresh model."""
 _ModelOf = Callable[[TuneOptions], "CostModel"]
 _Value = TypeVar("_Value")
+_Given = TypeVar("_Given")
 
 _TASK_TRIALS: Final = 64  # of each task, where nobody sets a limit
 
@@ -90,7 +91,9 @@ def compare(
 
     Raises:
         OptionError: an unknown name, nothing to compare, a time budget (which no run repeats), a
-            task without a measurement, a log that exists, or no trial in any run.
+            task without a measurement, a log that exists, a function that gives something else
+            than it should, or no trial in any run.
+        RecordError: a log cannot be written.
         AutoschedError: nothing runs.
     """
     _check_given(tasks, seeds)
@@ -182,7 +185,6 @@ class _Laboratory:
                 "the log of a run exists, which would go on from it", str(path),
                 "give an empty folder",
             )  # fmt: skip
-        self.logs.mkdir(parents=True, exist_ok=True)
         return RecordLog(path)
 
 
@@ -191,11 +193,16 @@ def _of_options(
 ) -> Sequence[str] | Mapping[str, _ModelOf]:
     if not isinstance(models, Mapping):
         return models
-    return {name: partial(_from_seed, make) for name, make in models.items()}
+    return {name: partial(_from_seed, name, make) for name, make in models.items()}
 
 
-def _from_seed(make: MakeModel, options: TuneOptions) -> CostModel:
-    return make(options.seed)
+def _from_seed(name: str, make: MakeModel, options: TuneOptions) -> CostModel:
+    """A fresh model; None, which elsewhere means the usual one, would be judged by this name."""
+    made = _called(name, make, options.seed)
+    check_model(made)
+    if made is None:
+        raise OptionError(f"model {name!r} is None", hint="return a cost model from the function")
+    return made
 
 
 def _named_model(name: str) -> _ModelOf:
@@ -222,6 +229,11 @@ def _source(
     """What is replayed, what measures, and what people call it."""
     if measurements is None:
         measurements = SimulatedRunner()
+    if isinstance(measurements, str | PathLike):
+        raise OptionError(
+            f"measurements is {quoted(measurements)}",
+            hint="give what was read: study.load_corpus(path), or RecordLog(path).read().records",
+        )
     if not isinstance(measurements, Corpus | Sequence):
         return None, measurements, type(measurements).__name__
     kind = "a corpus" if isinstance(measurements, Corpus) else "records"
@@ -249,13 +261,20 @@ def _limited(options: TuneOptions | None, tasks: int) -> TuneOptions:
 
 def _changed(name: str, change: Change, options: TuneOptions) -> TuneOptions:
     """What a setting makes of options; raises OptionError where it is something else."""
-    found = change(options)
+    found = _called(name, change, options)
     if not isinstance(found, TuneOptions):
         raise OptionError(
             f"{name!r} made {found!r} of the options",
             hint="return TuneOptions",
         )
     return found
+
+
+def _called(name: str, function: Callable[[_Given], _Value], given: _Given) -> _Value:
+    """What a user's function gives; raises OptionError where it is none."""
+    if not callable(function):
+        raise OptionError(f"{name!r} is {quoted(function)}", hint="give a function")
+    return function(given)
 
 
 def _scheduled(name: str) -> Change:

@@ -139,12 +139,13 @@ def read_archive(path: Path, trusted: bool = False, shared: bool = False) -> lis
     where = str(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ModuleFileError("this is no regular file", where)
+            raise ModuleFileError("this is no regular file")
         with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:
             reader = _Reader(archive, stream, path.stat().st_size)
             return reader.modules(trusted, shared)
     except OSError as error:
-        raise ModuleFileError(f"cannot read the module: {error}", where) from error
+        why = error.strerror or error
+        raise ModuleFileError(f"cannot read the module: {why}", where) from error
     except AutoschedError as error:
         if isinstance(error, ModuleFileError):
             place = f"{where}: {error.where}" if error.where else where

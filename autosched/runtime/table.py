@@ -34,5 +34,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """``5.3 MB``, or ``3.2 kB`` of what is small."""
+    """``5.3 MB``, ``3.2 kB`` of what is small, or ``40 B``."""
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
     return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:.1f} kB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from inspect import getattr_static
 from typing import TYPE_CHECKING, Final
 
 from autosched.report.events import Progress, Quiet
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 # What callbacks are told.
 _HEARD: Final = ("on_batch", "on_new_best", "on_task_finished")
+# What a run asks of a runner.
+_ASKED: Final = ("trials_in_flight", "submit", "collect", "measure")
 
 Clock = Callable[[], float]
 RunnerStart = Callable[["Target", "MeasureOptions"], "Runner"]
@@ -66,7 +69,7 @@ class TuneJob:
         now: of the records, seconds since 1970.
 
     Raises:
-        OptionError: ``cost_model`` or ``callbacks`` are something else.
+        OptionError: ``cost_model``, ``callbacks`` or ``runner`` are something else.
     """
 
     tasks: Sequence[TaskSpec] = ()
@@ -93,6 +96,7 @@ class TuneJob:
     def __post_init__(self) -> None:
         check_model(self.cost_model)
         _check_callbacks(self.callbacks)
+        _check_runner(self.runner)
 
 
 def _check_callbacks(given: object) -> None:
@@ -103,3 +107,15 @@ def _check_callbacks(given: object) -> None:
         told = (getattr(callback, name, None) for name in _HEARD)
         if isinstance(callback, type) or not all(map(callable, told)):
             raise OptionError(f"{quoted(callback)} is no callback", hint="derive it from Callback")
+
+
+def _check_runner(given: object) -> None:
+    """Raise OptionError unless it is a runner, or None."""
+    if given is None:
+        return
+    missing = [name for name in _ASKED if getattr_static(given, name, None) is None]
+    if isinstance(given, type) or missing:
+        raise OptionError(
+            f"runner is {quoted(given)}", hint="give ray, ray://HOST:PORT, or an object with the "
+            "methods of measure.protocol.Runner, such as SimulatedRunner()",
+        )  # fmt: skip

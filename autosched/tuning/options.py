@@ -36,6 +36,7 @@ EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 
 _UNIT_SECONDS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*")
+_MOST_SEED: Final = 2**31 - 1  # that LightGBM takes
 
 
 def parse_budget(text: str | float) -> float:
@@ -158,7 +159,7 @@ class TuneOptions:
         slowdown: of what was fastest, or before, from which that is believed.
         tolerance: largest relative error against the oracle, ``max|y - ref| / max|ref|``.
         predicted_first: a task begins with what would be compiled without tuning.
-        seed: of everything random.
+        seed: of everything random; below 2**31.
         search: one round of one task.
         scheduler: which task gets the next trials.
         rules: sketch rules instead of the target's default ones, asked in this order; the user's
@@ -206,8 +207,9 @@ class TuneOptions:
         if self.budget_s is not None:
             parse_budget(self.budget_s)
         check_number("leader_rounds", self.leader_rounds, 1, math.inf)
-        for name in ("leaders", "contenders", "seed", "retiming_s"):
+        for name in ("leaders", "contenders", "retiming_s"):
             check_number(name, getattr(self, name), 0, math.inf)
+        check_number("seed", self.seed, 0, _MOST_SEED)
         for name in ("doubt", "slowdown"):
             check_number(name, getattr(self, name), 1, math.inf)
         shares = ["finish_share", "improvement", "tolerance", "retiming_share"]

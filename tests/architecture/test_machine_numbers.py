@@ -75,6 +75,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "DEFAULT_TRIALS": "the limit where nobody sets one",
         "EMULATED_TRIAL_S": "the same of any machine that emulates",
         "STOP_BELOW": "noise, where nobody says what it is",
+        "_MOST_SEED": "what LightGBM takes",
         "_UNIT_SECONDS": "units of time",
     },
     "autosched/tuning/resumed.py": dict.fromkeys(("_LEADERS", "_ROUNDS"), "timings"),

@@ -298,6 +298,12 @@ def test_make_targets_exist(page):
     assert named - set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE)) == set()
 
 
+def test_the_makefile_distils_logs_into_another_folder():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.findall(r"records distill (\S+) -o (\S+)", makefile)
+    assert found and all(Path(logs).parent != Path(folder) for logs, folder in found)
+
+
 @every_page
 def test_links_lead_to_files(page):
     missing = [link for link in page.links if not (page.path.parent / link).exists()]

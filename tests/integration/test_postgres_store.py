@@ -14,9 +14,8 @@ import pytest
 from autosched.cli.app import main
 from autosched.measure.result import Failure, Timing
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog
+from autosched.records.log import UNSAVED, RecordLog
 from autosched.records.record import NewerSchemaError, Record
-from autosched.records.sql.unsaved import UNSAVED
 from autosched.records.store import open_store
 from autosched.records.title import Title
 from autosched.records.trials import first_measurements

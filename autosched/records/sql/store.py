@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, false, select
 
 from autosched.records.errors import RecordError
+from autosched.records.log import kept_aside
 from autosched.records.reading import RecordSet
 from autosched.records.sql.connections import connection_to, file_of
 from autosched.records.sql.failures import told_as_records
@@ -20,7 +21,6 @@ from autosched.records.sql.leaders import leading_rows, machines_of
 from autosched.records.sql.rows import RowReader, rows_of
 from autosched.records.sql.schema import check_schema_of, upgrade
 from autosched.records.sql.tables import PLACES, RECORDS, SESSIONS, SKETCHES, TITLES
-from autosched.records.sql.unsaved import kept_aside
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Select, Table
@@ -63,7 +63,7 @@ class DatabaseStore:
         try:
             self.add_new(batch)
         except RecordError as error:
-            raise kept_aside(batch, error) from None
+            raise kept_aside(batch, error, "URL") from None
 
     def add_new(self, records: Iterable[Record]) -> int:
         added, rest = 0, iter(records)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from autosched.cli.app import make_parser
 from autosched.cli.tune import tune_options
 from autosched.measure.result import Failure, MeasureResult
 from autosched.measure.simulated import SimulatedRunner
+from autosched.records.corpus import Corpus
 from autosched.records.record import Record
 from autosched.report.callbacks import Callback
 from autosched.search.measured import Measured
@@ -26,7 +28,8 @@ from autosched.search.random_search import RandomPolicy
 from autosched.search.restricted import CandidatePool, RestrictedPolicy
 from autosched.search.scorer import Scorer
 from autosched.search.space import Space
-from autosched.study import replay_study
+from autosched.study import recorded_dataset, replay_study
+from autosched.system.errors import OptionError
 from autosched.system.stopwatch import Stopwatch
 from autosched.task import Task
 from autosched.tasks.candidate import Candidate
@@ -261,3 +264,11 @@ def test_nested_blocks_of_a_stopwatch_count_once() -> None:
     with watch:
         assert watch.seconds == first
     assert watch.seconds > first
+
+
+@pytest.mark.parametrize("given", ["log.jsonl", Path("log.jsonl"), Corpus(), [3]])
+def test_what_are_no_records_is_refused(given: Any) -> None:
+    with pytest.raises(OptionError, match=r"records is .*RecordLog\(path\)\.read\(\)\.records"):
+        replay_study(some_tasks(), given, options("random", 4))
+    with pytest.raises(OptionError, match="records is"):
+        recorded_dataset(some_tasks(), given)

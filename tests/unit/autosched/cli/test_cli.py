@@ -154,8 +154,10 @@ def test_tune_passes_its_arguments_on_and_compares(
 
     def tune(networks: list[Any], target: Target, job: TuneJob) -> FakeSession:
         seen.update(network=networks[0].name, threads=target.threads, job=job)
+        job.log.check_writable()  # as a run begins
         return FakeSession(False)
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("autosched.tuning.networks.tune_networks", tune)
     line = f"tune mlp --trials 9 --seed 3 --threads 1 --json {tmp_path}/r.json --preset quick"
     assert main([*line.split(), "--skip-tuned"]) == 0
@@ -198,7 +200,7 @@ def test_tune_sets_any_field_of_the_options(
     assert job.measure == MeasureOptions(cache_state="dram_cold", run_timeout_s=2.0)
     for wrong, message in (
         ("leders=2", "no option 'leders'"),
-        ("leaders", "has no value"),
+        ("leaders", "'leaders' has no value | --set | write leaders=VALUE\n"),
         ("leaders=two", "leaders is 'two'"),
         ("search.epsilon=3", "between 0 and 1"),
         ("search.finish.hops=0", "hops is 0"),

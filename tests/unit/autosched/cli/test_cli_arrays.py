@@ -34,5 +34,7 @@ def test_other_files_are_one_error(kind: str, tmp_path: Path) -> None:
         path.write_bytes(data)
     else:
         path.write_bytes(b"" if kind == "empty" else b"no arrays")
-    with pytest.raises(FileError, match="cannot read arrays"):
+    with pytest.raises(FileError, match="cannot read arrays") as raised:
         read_arrays(str(path))
+    text = str(raised.value)
+    assert "pickle" not in text and "Errno" not in text and text.count(str(path)) == 1

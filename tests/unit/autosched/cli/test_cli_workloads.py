@@ -208,3 +208,20 @@ def test_either_a_model_or_a_workload(line: str) -> None:
     with pytest.raises(SystemExit) as stop:
         main(line.split())
     assert stop.value.code == 2
+
+
+def test_a_network_without_a_task_has_a_next_command_that_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = pytest.importorskip("onnx.helper")
+    monkeypatch.chdir(tmp_path)
+    ends = [helper.make_tensor_value_info(name, 1, [2, 3]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    opset = [helper.make_opsetid("", 17)]
+    Path("same.onnx").write_bytes(
+        helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
+    )
+    assert main(["tune", "same.onnx", "--trials", "2", "--log", "new.jsonl"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == "next: autosched bench same.onnx"
+    assert "timed alone" not in out and not Path("new.jsonl").exists()

@@ -178,9 +178,12 @@ def test_data_may_be_a_log_in_any_form(plot: Callable[..., Any], tmp_path: Path)
     for data in (log.path, str(log.path), log, log.read(), log.read().records):
         assert plot(data, ax=axes) is axes
     assert axes.figure is figure
-    for nothing in ([], [FAILED], tmp_path / "absent.jsonl"):
+    for nothing in ([], [FAILED]):
         with pytest.raises(OptionError, match="nothing to plot"):
             plot(nothing)
+    for absent in (tmp_path / "absent.jsonl", RecordLog(tmp_path / "absent.jsonl")):
+        with pytest.raises(OptionError, match=r"the log does not exist.*absent\.jsonl"):
+            plot(absent)
     with pytest.raises(OptionError, match="int holds no trials"):
         plot(7)
 

@@ -11,7 +11,7 @@ import pytest
 from autosched.measure.result import Timing
 from autosched.records.checksum import with_checksum
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog
+from autosched.records.log import UNSAVED, RecordLog
 from autosched.records.record import NewerSchemaError, Record, to_json
 from sketch.target.target import Target
 
@@ -125,6 +125,26 @@ def test_a_full_disk_is_one_error_before_and_during(tmp_path, monkeypatch):
     with pytest.raises(RecordError, match=r"cannot take 3 records: No space left"):
         log.append(numbered(3))
     assert log.path.read_bytes() == b""
+
+
+def test_what_a_full_disk_does_not_take_goes_to_the_working_directory(tmp_path, monkeypatch):
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    log = RecordLog(tmp_path / "my log.jsonl")
+    log.append(numbered(2))
+    write, full = os.write, log.path.stat().st_ino
+
+    def on_disk(fd, data):
+        return no_space() if os.fstat(fd).st_ino == full else write(fd, data)
+
+    monkeypatch.setattr("autosched.records.log.os.write", on_disk)
+    with pytest.raises(RecordError) as raised:
+        log.append(numbered(3, 10))
+    assert f"3 records are in {work / UNSAVED} instead" in raised.value.what
+    assert f"import {UNSAVED} --into '{log.path}'" in raised.value.hint
+    monkeypatch.undo()
+    assert log.add_new(RecordLog(work / UNSAVED).read().records) == 3
 
 
 def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):

@@ -99,6 +99,31 @@ def test_merging_drops_repetitions_and_may_overwrite_an_input(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl", "b.jsonl"]
 
 
+def test_a_log_with_records_of_its_own_is_kept_when_another_takes_its_name(tmp_path, capsys):
+    first, second = RecordLog(tmp_path / "a.jsonl"), RecordLog(tmp_path / "b.jsonl")
+    first.append(LOG[:3])
+    second.append(LOG[2:])
+    whole = second.path.read_bytes()
+    assert main(["records", "merge", str(first.path), "-o", str(second.path)]) == 0
+    assert second.read().records == LOG[:3]
+    assert (tmp_path / "b.jsonl.bak").read_bytes() == whole
+    assert f"what it was is in {second.path}.bak" in capsys.readouterr().err
+    assert main(["records", "prune", str(first.path), "--top", "1", "-o", str(second.path)]) == 0
+    assert not (tmp_path / "b.jsonl.bak2").exists()  # it had no record that a.jsonl lacks
+    second.append(LOG[4:])
+    assert main(["records", "prune", str(first.path), "--top", "1", "-o", str(second.path)]) == 0
+    assert f"what it was is in {second.path}.bak2" in capsys.readouterr().out
+    assert RecordLog(tmp_path / "b.jsonl.bak2").read().records == (LOG[1], FAILED)
+
+
+def test_distilling_again_keeps_no_copy(tmp_path):
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append(LOG)
+    for _ in range(2):
+        assert main(["records", "distill", str(log.path), "-o", str(tmp_path / "small")]) == 0
+    assert [path.name for path in (tmp_path / "small").iterdir()] == ["log.jsonl"]
+
+
 def test_merging_nothing_writes_an_empty_log(tmp_path):
     (tmp_path / "a.jsonl").touch()
     merge([tmp_path / "a.jsonl"], tmp_path / "b.jsonl")

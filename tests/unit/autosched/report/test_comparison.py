@@ -28,7 +28,8 @@ def test_short_times_have_three_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("total_s", "said"), [(1.1e-3, False), (0.7e-3, True), (2e-3, True), (math.inf, False)]
+    ("total_s", "said"),
+    [(1.1e-3, False), (0.7e-3, True), (2e-3, True), (math.inf, False), (0.0, False)],
 )
 def test_a_total_that_is_not_the_networks_time_is_explained(total_s: float, said: bool) -> None:
     found = Comparison((Benchmark("untuned", (9e-3,), 1), Benchmark("tuned", (1e-3,), 1)), None)

@@ -20,6 +20,7 @@ import pytest
 import autosched as asd
 from autosched.measure.simulated import SimulatedRunner
 from autosched.records.corpus import Corpus, Origin
+from autosched.records.errors import RecordError
 from autosched.records.record import Record
 from autosched.research import PARTS, POLICY_NAMES, StudyResult, StudyRun, StudySetting, compare
 from autosched.research.policies import named_policy
@@ -300,3 +301,24 @@ def test_curves_are_drawn_with_their_bands() -> None:
     with pytest.raises(OptionError, match="str is no comparison"):
         asd.plots.trial_curves("x")  # type: ignore[arg-type]
     pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"models": {"mine": lambda seed: None}}, r"model 'mine' is None"),
+        ({"models": {"mine": lambda seed: object()}}, r"cost_model is"),
+        ({"models": {"mine": 3}}, r"'mine' is 3 .*give a function"),
+        ({"policies": {"mine": 3}}, r"'mine' is 3 .*give a function"),
+        ({"measurements": "corpus.npz"}, r"measurements is 'corpus\.npz'.*load_corpus"),
+    ],
+)
+def test_what_makes_no_run_is_refused(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        compare(**{"policies": ["evolutionary"], "tasks": one_task(), "options": OPTIONS, **given})
+
+
+def test_logs_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordError, match=r"the log cannot be .*file/random"):
+        compare(["random"], tasks=one_task(), options=OPTIONS, logs=tmp_path / "file")

@@ -61,9 +61,13 @@ def test_a_file_that_is_no_module(tmp_path: Path) -> None:
     other.write_text("hello")
     with pytest.raises(ModuleFileError, match="no module"):
         read_archive(other)
-    for missing in (tmp_path / "missing.asd", tmp_path):
-        with pytest.raises(ModuleFileError, match=r"cannot read|no regular file"):
-            read_archive(missing)
+    with pytest.raises(ModuleFileError) as missing:
+        read_archive(tmp_path / "missing.asd")
+    absent = "cannot read the module: No such file or directory"
+    assert str(missing.value) == f"{absent} | {tmp_path}/missing.asd"
+    with pytest.raises(ModuleFileError) as folder:
+        read_archive(tmp_path)
+    assert str(folder.value) == f"this is no regular file | {tmp_path}"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("readme", "hello")
     with pytest.raises(ModuleFileError, match="no module"):

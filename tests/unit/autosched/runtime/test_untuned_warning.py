@@ -37,7 +37,9 @@ def test_few_tasks_are_named() -> None:
 
 
 def test_sizes_are_told_in_a_fitting_unit() -> None:
-    assert [size_text(size) for size in (3200, 99_999, 5_300_000)] == [
+    assert [size_text(size) for size in (0, 999, 3200, 99_999, 5_300_000)] == [
+        "0 B",
+        "999 B",
         "3.2 kB",
         "100.0 kB",
         "5.3 MB",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -76,4 +77,18 @@ def test_budgets_that_are_no_times(budget: Any) -> None:
 )
 def test_numbers_that_overflow_are_refused(make: Any) -> None:
     with pytest.raises(OptionError, match="is "):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: TuneOptions(seed=2**31), "seed is 2147483648 .*between 0 and 2147483647"),
+        (lambda: MeasureOptions(builders=2**13), "builders is 8192 .*between 1 and 4096"),
+    ],
+)
+def test_what_no_library_and_no_machine_takes_is_refused(
+    make: Callable[[], object], text: str
+) -> None:
+    with pytest.raises(OptionError, match=text):
         make()

@@ -48,3 +48,9 @@ def test_a_name_makes_the_model() -> None:
 def test_what_are_no_callbacks_is_refused(given: Any) -> None:
     with pytest.raises(OptionError, match=r"callbacks is .*give a list|is no callback"):
         TuneJob(callbacks=given)
+
+
+@pytest.mark.parametrize("given", [3, "ray", SimulatedRunner, Callback()])
+def test_what_is_no_runner_is_refused(given: Any) -> None:
+    with pytest.raises(OptionError, match=r"runner is .*give ray"):
+        TuneJob(runner=given)

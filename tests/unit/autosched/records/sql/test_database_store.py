@@ -20,9 +20,8 @@ pytest.importorskip("alembic", reason="the extra db")
 
 from autosched.measure.result import Failure, Timing
 from autosched.records.errors import RecordError
-from autosched.records.log import RecordLog
+from autosched.records.log import UNSAVED, RecordLog
 from autosched.records.record import NewerSchemaError, Record
-from autosched.records.sql.unsaved import UNSAVED
 from autosched.records.store import log_name, open_store
 from autosched.records.title import Title
 from autosched.system.errors import MissingPackageError
