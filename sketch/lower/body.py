@@ -9,9 +9,21 @@ from sketch.analysis.access import affine_index, index_interval
 from sketch.lang.affine import UNBOUNDED, Interval
 from sketch.lang.conditions import conjuncts
 from sketch.lang.dtypes import BOOL, INDEX_DTYPES
-from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary, cast
+from sketch.lang.expr import (
+    Axis,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    Unary,
+    binary,
+    cast,
+)
 from sketch.lang.operator_names import COMPARISON
-from sketch.lang.rewrite import rewrite
+from sketch.lang.rewrite import rewrite, walk
 from sketch.lower.buffers import Buffers
 from sketch.lower.placement import PlacedStage, Placement, index_affine
 from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Index, Predicate, Quasi
@@ -79,9 +91,11 @@ def _converter(
 
 
 def _compared_forms(comparison: Binary, stage: PlacedStage) -> Expr | None:
-    """A comparison of two indices as they are where they are read, whatever their expressions are:
-    ``-i >= -9``, ``int32(i) < 10``; None of anything else.
+    """A comparison of indices that are negated or converted, as these are where they are read:
+    ``-i >= -9``, ``int32(i) < 10``; None of anything else, which shows its form itself.
     """
+    if not any(isinstance(node, Unary | Cast) for node in walk(comparison)):
+        return None
     lhs, rhs = index_affine(comparison.lhs, stage), index_affine(comparison.rhs, stage)
     if lhs is None or rhs is None:
         return None
