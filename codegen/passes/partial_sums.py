@@ -362,7 +362,8 @@ class _Blocked:
         reducer = store.reducer
         assert reducer is not None
         loops = self.chain.indexing(inside)
-        if any(map(is_dynamic, loops)):
+        whole = any(map(is_dynamic, loops))  # a copy of all of the buffers
+        if whole:
             copies = tuple(replace(b, name=f"{b.name}.part") for b in cells.buffers)
             part = Cells(copies, store.indices)
         else:
@@ -371,9 +372,12 @@ class _Blocked:
         hidden = moving - {loop.var for loop in loops}
         guards = tuple(p for p in store.predicates if not variables(p.index) & hidden)
         outer = tuple(p for p in guards if not variables(p.index) & moving)
+        # Loops of a nest may go beyond the end of what is no tile of its own, and so of a copy.
+        beyond = whole and any(t.scope is not Scope.LOCAL for t in store.targets)
         needs = tuple(need for need in store.needs if need.own)  # a sum of zeros is one
+        first = guards if beyond else outer
         nodes = (
-            *fill(part, reducer.identity, loops, outer, store.stage, "first"),
+            *fill(part, reducer.identity, loops, first, store.stage, "first"),
             *body(part),
             *fill(cells, part.loads(), loops, guards, store.stage, "sum", reducer, needs),
         )

@@ -155,7 +155,7 @@ def divisors(op: Compute) -> Mapping[Axis, int]:
                 match node:
                     case Binary("floordiv" | "mod", Axis() as axis, Const(value)):
                         found.setdefault(axis, set()).add(int(value))
-    return {axis: sizes.pop() for axis, sizes in found.items() if len(sizes) == 1}
+    return _single(found)
 
 
 @kept
@@ -173,8 +173,12 @@ def residues(op: Compute) -> Mapping[Axis, int]:
                         "floordiv" | "mod", Binary("mod", Axis() as axis, Const()), Const(value)
                     ):
                         found.setdefault(axis, set()).add(int(value))
-    single = {axis: values.pop() for axis, values in found.items() if len(values) == 1}
-    return {axis: size for axis, size in single.items() if sizes.get(axis, 1) % size == 0}
+    return {axis: size for axis, size in _single(found).items() if sizes.get(axis, 1) % size == 0}
+
+
+def _single(found: Mapping[Axis, Collection[int]]) -> dict[Axis, int]:
+    """The number of each axis that has one; no tile is as large as 0 or a negative number."""
+    return {axis: min(sizes) for axis, sizes in found.items() if len(sizes) == 1 and min(sizes) > 0}
 
 
 def index_interval(expr: Expr, box: Box | None = None) -> Interval | None:

@@ -8,9 +8,22 @@ from dataclasses import dataclass
 from sketch.analysis.access import affine_index, index_interval
 from sketch.lang.affine import UNBOUNDED, Interval
 from sketch.lang.conditions import conjuncts
-from sketch.lang.dtypes import INDEX_DTYPES
-from sketch.lang.expr import Axis, Binary, Const, Expr, Load, Reduce, Select, binary, cast
-from sketch.lang.rewrite import rewrite
+from sketch.lang.dtypes import BOOL, INDEX_DTYPES
+from sketch.lang.expr import (
+    Axis,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Reduce,
+    Select,
+    Unary,
+    binary,
+    cast,
+)
+from sketch.lang.operator_names import COMPARISON
+from sketch.lang.rewrite import rewrite, walk
 from sketch.lower.buffers import Buffers
 from sketch.lower.placement import PlacedStage, Placement, index_affine
 from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Index, Predicate, Quasi
@@ -51,6 +64,8 @@ def _converter(
             # As indices have it: what guards a read is then seen to be about its index.
             form = index_affine(n, stage)
             return None if form is None else AffineValue(form)
+        if isinstance(n, Binary) and n.op in COMPARISON:
+            return _compared_forms(n, stage)
         if isinstance(n, Load):
             indices = tuple(index(i, e) for i, e in zip(n.indices, n.tensor.shape, strict=True))
             view = buffers.view(n.tensor, stage)
@@ -73,6 +88,18 @@ def _converter(
         return _kept_inside(rewrite(expr, leaf), bounds, extent)
 
     return lambda expr: rewrite(expr, leaf)
+
+
+def _compared_forms(comparison: Binary, stage: PlacedStage) -> Expr | None:
+    """A comparison of indices that are negated or converted, as these are where they are read:
+    ``-i >= -9``, ``int32(i) < 10``; None of anything else, which shows its form itself.
+    """
+    if not any(isinstance(node, Unary | Cast) for node in walk(comparison)):
+        return None
+    lhs, rhs = index_affine(comparison.lhs, stage), index_affine(comparison.rhs, stage)
+    if lhs is None or rhs is None:
+        return None
+    return Binary(comparison.op, AffineValue(lhs), AffineValue(rhs), BOOL)
 
 
 def _kept_inside(value: Expr, bounds: Interval, extent: int) -> Quasi:

@@ -117,6 +117,8 @@ def read_from_tiles(
     """
     caches = []
     for tensor in tensors_read(inner.op):
+        if not tensor.ndim:  # one number, which has no place to be looked for
+            continue
         cache = cache_id(state.program, inner.id)
         caches.append(cache)
         known = (dims or {}).get(tensor)

@@ -14,6 +14,8 @@ import pytest
 from autosched.workloads import get
 from codegen.cuda.build import emit
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.reducers import sum as sum_of
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.oracle.interpret import interpret
 from tests.support.cuda_programs import GPU, MATMUL, feasible_nests, matmul_nest
 from tests.support.emulate import COMPILER, EmulationError, Program, compile_programs
@@ -46,9 +48,20 @@ TAILS: Mapping[str, Callable[[], ComputeDAG]] = {
         for name in ("C1D", "C3D", "GRP", "T2D", "CAP", "NRM", "TBMM")
     },
 }
+
+
+def scaled_products() -> ComputeDAG:
+    """Sums of products with one number: what has no dimensions is in no shared memory."""
+    factor, data = placeholder((), name="f"), placeholder((13, 37), name="x")
+    weight, k = placeholder((37, 11), name="w"), reduce_axis(37)
+    return ComputeDAG(
+        [compute((13, 11), lambda i, j: sum_of(factor[()] * data[i, k] * weight[k, j], k))]
+    )
+
+
 # Loops of a GPU go through all columns.
 MASKED = {"masked attention 9 11": partial(masked_attention, 9, 11, (1, 2), 4)}
-CASES = {**WORKLOADS, **TAILS, **MASKED}
+CASES = {**WORKLOADS, **TAILS, **MASKED, "scaled products": scaled_products}
 _ROWS = 3
 
 Programs = Mapping[str, tuple[ComputeDAG, list[Program]]]

@@ -33,6 +33,10 @@ from sketch.nest.printer import print_nest
 from sketch.nest.walk import walk
 from sketch.population.population import sample
 from sketch.rules.generate import generate
+from sketch.schedule.loop import LoopId
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
+from sketch.schedule.steps import Reorder, Split
 from sketch.target.target import Target
 from tests.support.compiled import check_run
 from tests.support.cpu_targets import runnable
@@ -108,6 +112,19 @@ def prepared(dag: ComputeDAG, target: Target, seed: int) -> Iterator[LoopNest]:
     for sketch in generate(dag, target):
         row = sample(sketch, 1, rng).row(0)
         yield legalize(simplify(lower(sketch, row)), target)
+
+
+def test_copies_of_outputs_are_filled_no_further_than_these_go() -> None:
+    x, k = placeholder((7, 40), name="X"), reduce_axis(40, "k")
+    dag = ComputeDAG([compute((7,), lambda i: reducers.sum(x[i, k], k), name="Y")])
+    stage, i, terms = StageId(0), 0, 1
+    loops = tuple(LoopId(axis, level) for level in (0, 1) for axis in (terms, i))
+    steps = (Split(stage, i, (4,)), Split(stage, terms, (4,)), Reorder(stage, loops))
+    nest = simplify(lower(Sketch(dag, steps, TARGET), {}))
+    blocked = partial_sums(nest, TARGET)
+    assert any(isinstance(node, Allocate) for node in walk(blocked.roots))
+    data = np.arange(280, dtype=np.float32).reshape(7, 40)
+    assert (run_nest(blocked, {"X": data})["Y"] == data.sum(axis=1)).all()
 
 
 def over(

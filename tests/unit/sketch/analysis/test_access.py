@@ -194,3 +194,17 @@ def test_reshape_is_affine_where_it_splits_and_merges_evenly():
     (indices,) = access.reads(merged.op)[data]
     assert [access.affine_index(index) is None for index in indices] == [True, True, False]
     assert [access.index_interval(index) for index in indices] == [(0, 1), (0, 5), (0, 3)]
+
+
+def test_tiles_are_as_large_as_positive_numbers_only():
+    data = placeholder((16,), name="x")
+
+    def divided(index):
+        return compute((16,), lambda i: data[index(i)], name="y").op
+
+    for index in (lambda i: i // 0, lambda i: i % 0, lambda i: i // -4 + 4):
+        assert not access.divisors(divided(index))
+    for index in (lambda i: i % 5 // 0, lambda i: i % 5 % 0, lambda i: i % 8 // -4 + 4):
+        assert not access.residues(divided(index))
+    (size,) = access.residues(divided(lambda i: i % 8 // 4)).values()
+    assert size == 4

@@ -7,11 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import LoweringError
 from sketch.lang.affine import UNBOUNDED
+from sketch.lang.expr import Expr, cast, select
 from sketch.lang.rewrite import children
+from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
 from sketch.lower.body import merge_predicates
+from sketch.nest.interpreter import run_nest
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -31,6 +35,7 @@ from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
+from sketch.verify import verify
 from tests.support.examples import half
 from tests.support.targets import AVX512, ODD, SMALL
 from tests.support.workloads import WORKLOADS, conv2d_relu, matmul_dag
@@ -143,3 +148,21 @@ def test_guards_over_forms_that_differ_by_a_constant_are_intersected() -> None:
     ((first,), (second,)) = merge_predicates((guard, bound)), merge_predicates((bound, guard))
     assert (first.index.const, first.low, first.high) == (0, 2, 11)
     assert (second.index.const, second.low, second.high) == (-1, 1, 10)
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        lambda i: -i > -10,
+        lambda i: cast(i, "int32") < 10,
+        lambda i: cast(-cast(i, "int32"), "int64") + 9 >= 0,
+        lambda i: ~(-i <= -10),
+    ],
+)
+def test_guards_are_known_however_the_index_is_written(guard: Callable[[Expr], Expr]) -> None:
+    data = placeholder((10,), name="X")
+    dag = ComputeDAG([compute((20,), lambda i: select(guard(i), data[i], 0.0), name="Y")])
+    nest = lower(Sketch(dag, (), SMALL), {})
+    verify(nest)
+    given = np.arange(1, 11, dtype=np.float32)
+    assert run_nest(nest, {"X": given})["Y"].tolist() == [*given, *[0.0] * 10]
