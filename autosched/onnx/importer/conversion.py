@@ -26,7 +26,7 @@ from autosched.onnx.importer.randomness import random_operator
 from autosched.onnx.importer.signatures import check_signature
 from autosched.onnx.importer.site import Site, UnsupportedError, checked_constant
 from autosched.onnx.importer.table import IMPORTERS
-from autosched.onnx.importer.unsupported import Unsupported, kinds_of
+from autosched.onnx.importer.unsupported import Unsupported, advice_for, kinds_of
 
 # What an importer raises on attributes and constants that the standard does not allow.
 _CONVERTER_ERRORS = (
@@ -87,8 +87,7 @@ class Conversion:
                 f"{count} node{'s are' if count > 1 else ' is'} not supported: "
                 f"{kinds_of(self._unsupported)}",
                 f"model {self._builder.name}",
-                "export the model without them, or replace them by what `autosched operators` "
-                "lists",
+                advice_for(self._unsupported),
             )
         outputs = {info.name: info.name for info in self._graph.output}
         return Network(self._builder.name, self._builder.finish(outputs))
