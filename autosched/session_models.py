@@ -141,7 +141,6 @@ class OpenModel:
                 raise InputError(
                     f"shape {shape}, expected {arg.shape}",
                     f"input {arg.name!r}",
-                    "extents that the model leaves open are 1 or more",
                 )
         with self._lock:
             found = self._known(shapes)  # another thread may have compiled it meanwhile
@@ -175,7 +174,7 @@ def _fits(shape: Sequence[int], declared: Sequence[int | str | None]) -> bool:
     if not declared:
         return True
     pairs = zip(shape, declared, strict=False)
-    fixed = all(n > 0 and (n == m or not isinstance(m, int)) for n, m in pairs)
+    fixed = all(n == m or not isinstance(m, int) for n, m in pairs)
     return fixed and len(shape) == len(declared)
 
 

@@ -12,10 +12,11 @@ from onnx import helper
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import GraphError, ModelImportError, UnsupportedModelError
 from autosched.graph.ir import Network, Value
-from autosched.graph.ops.base import TensorType, check_size
+from autosched.graph.ops.base import Shape, TensorType, check_size
 from autosched.graph.ops.host import HostOp
 from autosched.host.node_names import read_names, walk
 from autosched.onnx.importer.domains import DEFAULT_DOMAINS
+from autosched.onnx.importer.empty_past import without_empty_past
 from autosched.onnx.importer.folding import fold_node
 from autosched.onnx.importer.functions import expanded, taken_branch
 from autosched.onnx.importer.host import KnownResults, host_function, static_outputs
@@ -25,7 +26,7 @@ from autosched.onnx.importer.randomness import random_operator
 from autosched.onnx.importer.signatures import check_signature
 from autosched.onnx.importer.site import Site, UnsupportedError, checked_constant
 from autosched.onnx.importer.table import IMPORTERS
-from autosched.onnx.importer.unsupported import Unsupported, kinds_of
+from autosched.onnx.importer.unsupported import Unsupported, advice_for, kinds_of
 
 # What an importer raises on attributes and constants that the standard does not allow.
 _CONVERTER_ERRORS = (
@@ -86,8 +87,7 @@ class Conversion:
                 f"{count} node{'s are' if count > 1 else ' is'} not supported: "
                 f"{kinds_of(self._unsupported)}",
                 f"model {self._builder.name}",
-                "export the model without them, or replace them by what `autosched operators` "
-                "lists",
+                advice_for(self._unsupported),
             )
         outputs = {info.name: info.name for info in self._graph.output}
         return Network(self._builder.name, self._builder.finish(outputs))
@@ -191,6 +191,7 @@ class Conversion:
         """Hand the node to the importer of its operator."""
         if _qualified(node) not in IMPORTERS:
             raise UnsupportedError("")
+        node = without_empty_past(node, _qualified(node), self._shape_of)
         types = self._builder.types
         for name in node.input:
             if name in self._internal:
@@ -218,6 +219,13 @@ class Conversion:
         for name in node.output:
             if name in self._read:
                 self._check_imported(name)
+
+    def _shape_of(self, name: str) -> Shape | None:
+        """The extents of a value, where they are known and hold for all data."""
+        if name in self._arrays:
+            return self._arrays[name].shape
+        kind = None if name in self.assumed else self._builder.types.get(name)
+        return None if kind is None else kind.shape
 
     def _check_sizes(self, node: onnx.NodeProto) -> None:
         """Importers may allocate what they know the size of; too large a result ends here."""

@@ -44,10 +44,9 @@ def fold_node(
         return empty
     if default and node.op_type in ("Shape", "Size") and node.input[0] in types:
         return {node.output[0]: _shape_of(node, types[node.input[0]])}
-    if node.op_type == "EyeLike" and node.input[0] in types:
-        kind = types[node.input[0]]
-        _check_size(node.output[0], kind)
-        arrays = {node.input[0]: np.zeros(kind.shape, kind.dtype)}
+    stand_ins = _stand_ins(node, types) if default else {}
+    if stand_ins:
+        arrays = {**arrays, **stand_ins}
     given = [name for name in node.input if name]
     source = default and node.op_type == "Constant"
     if any(nested_graphs(node)) or any(name not in arrays for name in given):
@@ -69,6 +68,18 @@ def fold_node(
     if not all(isinstance(value, np.ndarray | np.generic) for value in values):
         return None  # sequences and optionals stay within host operators
     return {name: _plain(value) for name, value in zip(names, values, strict=True)}
+
+
+def _stand_ins(node: onnx.NodeProto, types: Types) -> dict[str, NDArray[Any]]:
+    """Zeros for an input of which only the type is read: shape and dtype, or dtype alone."""
+    *data, name = node.input or ("",)
+    if node.op_type not in ("EyeLike", "CastLike") or name in data or name not in types:
+        return {}
+    kind = types[name]
+    if node.op_type == "CastLike":
+        return {name: np.zeros((), element_type(kind.dtype))} if data else {}
+    _check_size(node.output[0], kind)
+    return {name: np.zeros(kind.shape, element_type(kind.dtype))}
 
 
 def _empty_outputs(node: onnx.NodeProto, setting: Setting) -> dict[str, NDArray[Any]] | None:

@@ -41,6 +41,8 @@ def expanded(
         raise UnsupportedError("")
     outputs = [name for name in node.output if name]
     piece = make_piece([node], outputs, arrays, types, setting)
+    if "" in node.input:  # the inliner wants a type of what is left out, too, and reads none
+        piece.model.graph.value_info.append(helper.make_empty_tensor_value_info(""))
     try:
         model = inliner.inline_selected_functions(
             piece.model, [(node.domain, node.op_type)], inline_schema_functions=True

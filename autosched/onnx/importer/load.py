@@ -15,6 +15,7 @@ from autosched.graph.errors import ModelImportError, UnsupportedModelError
 from autosched.onnx.importer.domains import DEFAULT_DOMAINS, opset_of
 from autosched.onnx.importer.external_data import load_external_data, stored_tensors
 from autosched.onnx.importer.inlining import check_inlined_size
+from autosched.onnx.importer.node_order import in_order
 from autosched.onnx.importer.runtime_dialect import in_common_terms
 from autosched.onnx.importer.sparse import make_weights_dense
 
@@ -41,7 +42,7 @@ def load_model(source: str | Path | bytes | onnx.ModelProto) -> onnx.ModelProto:
     if not model.ir_version or not model.graph.output or not model.opset_import:
         raise ModelImportError("this is no ONNX model, or only a piece of one", where, _NOT_ONNX)
     _check_weights_present(model, where)
-    model = in_common_terms(model)
+    model = in_common_terms(in_order(model))
     try:
         checker.check_model(_with_output_shapes(model))
     except Exception as error:  # ValidationError, or what else broken models make onnx raise

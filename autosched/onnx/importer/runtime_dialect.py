@@ -6,6 +6,8 @@ STFT that does not say "onesided"       ->  one side, the default, which onnx's 
 ZipMap that makes an output             ->  its input: one column for each class, no dictionaries
 LayerNormalization before opset 17,     ->  the same of com.microsoft: onnxruntime's optimiser
 SimplifiedLayerNormalization                writes them into the default domain
+com.microsoft that is not imported      ->  its first version: onnxruntime's optimiser for
+                                            transformers imports it in files alone
 """
 
 from __future__ import annotations
@@ -33,11 +35,7 @@ _STANDARD: Final[Mapping[str, int]] = {
 
 def in_common_terms(model: onnx.ModelProto) -> onnx.ModelProto:
     """``model`` with the rewrites above: a copy, or itself where there are none."""
-    if not any(
-        _is_rewritten(node, opset_of(imports))
-        for nodes, imports in _bodies(model)
-        for node in walk(nodes)
-    ):
+    if not any(_is_changed(nodes, imports) for nodes, imports in _bodies(model)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -45,7 +43,7 @@ def in_common_terms(model: onnx.ModelProto) -> onnx.ModelProto:
     taken = _names(copy)
     for nodes, imports in _bodies(copy):
         opset = opset_of(imports)
-        if any(_is_foreign(node, opset) for node in walk(nodes)):
+        if any(node.domain == _CONTRIB or _is_foreign(node, opset) for node in walk(nodes)):
             _import_contrib(imports)
             _import_contrib(copy.opset_import)  # of a function's domains the model has all
         _rewrite(nodes, opset, taken)
@@ -77,6 +75,14 @@ def _import_contrib(imports: Any) -> None:
     """``imports``: protobuf's list."""
     if all(entry.domain != _CONTRIB for entry in imports):
         imports.append(helper.make_opsetid(_CONTRIB, 1))
+
+
+def _is_changed(nodes: Any, imports: Any) -> bool:
+    """Whether a body has to be; both are protobuf's lists."""
+    opset, members = opset_of(imports), list(walk(nodes))
+    imported = any(entry.domain == _CONTRIB for entry in imports)
+    lacks = not imported and any(node.domain == _CONTRIB for node in members)
+    return lacks or any(_is_rewritten(node, opset) for node in members)
 
 
 def _is_rewritten(node: onnx.NodeProto, opset: int) -> bool:

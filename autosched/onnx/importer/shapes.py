@@ -169,12 +169,12 @@ def _resolved(
     fits = len(shape) == len(declared)
     for extent, dim in zip(shape, declared, strict=False):
         expected = dim if isinstance(dim, int) else symbols.setdefault(dim, extent)
-        fits = fits and (extent > 0 or dim == 0) and (dim == "?" or expected == extent)
+        fits = fits and extent >= 0 and (dim == "?" or expected == extent)
     if not fits:
         raise ModelImportError(
             f"shape {shape} does not fit input {name!r}, declared as {_text(declared)}",
             "from_onnx",
-            "equal symbols need equal positive extents",
+            "equal symbols need equal extents, and none is negative",
         )
     return shape
 

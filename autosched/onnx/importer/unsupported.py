@@ -11,6 +11,7 @@ from typing import Final
 _KINDS: Final = 6
 _NODES: Final = 3
 _REASON: Final = 160
+_ONE_MACHINE: Final = "com.microsoft.nchwc."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,16 @@ def kinds_of(nodes: Sequence[Unsupported]) -> str:
     ]
     left = len(kinds) - len(parts)
     return "; ".join([*parts, *([f"and {left} kinds more"] if left else [])])
+
+
+def advice_for(nodes: Sequence[Unsupported]) -> str:
+    """What to do about them."""
+    if all(node.operator.startswith(_ONE_MACHINE) for node in nodes):
+        return (
+            "onnxruntime saved the model in the layout of one machine: save it with "
+            "ORT_ENABLE_EXTENDED"
+        )
+    return "export the model without them, or replace them by what `autosched operators` lists"
 
 
 def _first(labels: Sequence[str]) -> str:

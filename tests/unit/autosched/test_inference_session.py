@@ -199,6 +199,12 @@ def test_open_shapes_are_compiled_once_each(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(compiled) == 3
 
 
+def test_an_open_extent_may_be_0() -> None:
+    session = session_of(model_bytes("n"))
+    for batch in (0, 2):
+        same_as_numpy(session, batch)
+
+
 @pytest.mark.parametrize("batch", [2, "n"])
 def test_what_does_not_fit_is_one_clear_error(batch: int | str) -> None:
     session = session_of(model_bytes(batch))
@@ -209,7 +215,7 @@ def test_what_does_not_fit_is_one_clear_error(batch: int | str) -> None:
             session.run(names, {"x": x_of(2)})  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"no array for input 'x'; no input is named 'X'"):
         session.run(None, {"X": x_of(2)})
-    for shape in ((2, 7), (0, 6), (6,), (1, 2, 6), ()):
+    for shape in ((2, 7), (0, 7), (6,), (1, 2, 6), ()):
         with pytest.raises(InputError, match=r"shape .* expected .* input 'x'"):
             session.run(None, {"x": np.zeros(shape, np.float32)})
     with pytest.raises(asd.AutoschedError, match="float64"):

@@ -35,11 +35,10 @@ _PARAMETERS: Final = ("activation_alpha", "activation_beta", "activation_gamma")
 
 
 def _import_fused_matmul(site: Site) -> None:
-    """FusedMatMul: ``alpha * A @ B``, both with their last dimensions exchanged if so said."""
-    taken = ("transA", "transB", "alpha")
-    check_attributes(site, taken, transBatchA=0, transBatchB=0)
+    """FusedMatMul: ``alpha * A @ B``, both with their dimensions in another order if so said."""
+    check_attributes(site, ("transA", "transB", "transBatchA", "transBatchB", "alpha"))
     make = Composer(site)
-    lhs, rhs = (_turned(make, index, name) for index, name in enumerate(taken[:2]))
+    lhs, rhs = (_turned(make, index, side) for index, side in enumerate("AB"))
     alpha = float(site.attributes.get("alpha", 1.0))
     if alpha == 1.0:
         emit_product(site, lhs, rhs)
@@ -48,14 +47,21 @@ def _import_fused_matmul(site: Site) -> None:
     make.emit(make.scaled(product, alpha))
 
 
-def _turned(make: Composer, index: int, attribute: str) -> str:
-    """Input ``index``, transposed if the attribute says so; vectors have nothing to exchange."""
+def _turned(make: Composer, index: int, side: str) -> str:
+    """Input ``index`` as the rows and columns of a product; a vector has nothing to exchange.
+
+    ``transBatch`` has the first dimension behind those of the batch, ``trans`` exchanges the last
+    two then.
+    """
     site, value = make.site, make.site.input(index)
-    if not site.attributes.get(attribute, 0) or site.rank(index) == 1:
+    said = [name for name in ("transBatch", "trans") if site.attributes.get(f"{name}{side}", 0)]
+    if not said or site.rank(index) == 1:
         return value
     if site.rank(1 - index) == 1:  # onnxruntime multiplies wrong elements
-        raise UnsupportedError(f"{attribute} of a matrix next to a vector")
-    return make.swapped(value)
+        raise UnsupportedError(f"{said[0]}{side} of a matrix next to a vector")
+    if "transBatch" in said:
+        value = make.moved(value, 0, -2)
+    return make.swapped(value) if "trans" in said else value
 
 
 def _import_fused_gemm(site: Site) -> None:

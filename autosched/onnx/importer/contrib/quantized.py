@@ -17,12 +17,13 @@ from onnx import helper
 from autosched.graph.ops.elementwise import BinaryOp
 from autosched.onnx.importer.activation import IMPORT_ACTIVATION
 from autosched.onnx.importer.composer import Importer, applied
+from autosched.onnx.importer.contrib.channels_last import ChannelsLast
 from autosched.onnx.importer.elementwise import IMPORT_ELEMENTWISE
 from autosched.onnx.importer.matmul import import_gemm
 from autosched.onnx.importer.pooling import IMPORT_POOLING
 from autosched.onnx.importer.quantize import import_dequantize, import_quantize
 from autosched.onnx.importer.shape import import_concat
-from autosched.onnx.importer.site import Site, UnsupportedError
+from autosched.onnx.importer.site import Site
 from autosched.onnx.importer.softmax import IMPORT_SOFTMAX
 
 
@@ -45,8 +46,6 @@ class _InFloats:
     plain: int = 0
 
     def __call__(self, site: Site) -> None:
-        if site.attributes.get("channels_last", 0):
-            raise UnsupportedError("channels that are last")
         given = list(site.node.input[: self.plain])
         given += [dequantised(site, _behind(place)) for place in self.operands]
         (value,) = applied(site, self.importer, self.operator, given, site.attributes)
@@ -114,9 +113,14 @@ IMPORT_QUANTIZED: Final[dict[str, Importer]] = {
     "DequantizeLinear": import_dequantize,
     "QGemm": _gemm,
     "QLinearAdd": _InFloats("Add", IMPORT_ELEMENTWISE["Add"], (0, 3), 6),
-    "QLinearAveragePool": _InFloats("AveragePool", IMPORT_POOLING["AveragePool"]),
+    "QLinearAveragePool": ChannelsLast(
+        "QLinearAveragePool", _InFloats("AveragePool", IMPORT_POOLING["AveragePool"])
+    ),
     "QLinearConcat": _concat,
-    "QLinearGlobalAveragePool": _InFloats("GlobalAveragePool", IMPORT_POOLING["GlobalAveragePool"]),
+    "QLinearGlobalAveragePool": ChannelsLast(
+        "QLinearGlobalAveragePool",
+        _InFloats("GlobalAveragePool", IMPORT_POOLING["GlobalAveragePool"]),
+    ),
     "QLinearLeakyRelu": _InFloats("LeakyRelu", IMPORT_ACTIVATION["LeakyRelu"]),
     "QLinearMul": _InFloats("Mul", IMPORT_ELEMENTWISE["Mul"], (0, 3), 6),
     "QLinearSigmoid": _InFloats("Sigmoid", IMPORT_ELEMENTWISE["Sigmoid"]),

@@ -5,6 +5,7 @@ from typing import Final
 
 from autosched.onnx.importer.composer import Importer
 from autosched.onnx.importer.contrib.activation import IMPORT_BIASED
+from autosched.onnx.importer.contrib.channels_last import IMPORT_CHANNELS_LAST
 from autosched.onnx.importer.contrib.embedding import IMPORT_EMBEDDING
 from autosched.onnx.importer.contrib.gather_blocks import import_gather_block_quantized
 from autosched.onnx.importer.contrib.grouped_query import import_group_query_attention
@@ -19,6 +20,7 @@ from autosched.onnx.importer.contrib.rotary import import_rotary_embedding
 _OPERATORS: Final[Mapping[str, Importer]] = {
     **IMPORT_ATTENTION,
     **IMPORT_BIASED,
+    **IMPORT_CHANNELS_LAST,
     **IMPORT_EMBEDDING,
     **IMPORT_FUSED_NORM,
     **IMPORT_PRODUCTS,

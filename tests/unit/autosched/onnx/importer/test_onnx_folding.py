@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import autosched as asd
+from autosched.graph.evaluate import evaluate
 from autosched.host.evaluator import HostError, HostEvaluator
 from tests.support.onnx_sessions import reference_session
 
@@ -83,3 +84,27 @@ def test_results_without_elements_are_known(operator: str, shape: tuple[int, ...
     module = asd.compile(asd.from_onnx(model), threads=1, effort="none")
     expected = shape[::-1] if operator == "Transpose" else shape
     assert module.run({"x": np.zeros(shape, np.float32)})["y"].shape == expected
+
+
+@pytest.mark.parametrize("data", ["c", "x"])
+def test_only_the_type_of_a_cast_is_read(data: str) -> None:
+    """A constant stays one; what is cast to its own type is no constant for that."""
+    nodes = [
+        helper.make_node("CastLike", [data, "x"], ["value"]),
+        helper.make_node("Pad", ["x", "pads", "value" if data == "c" else "c"], ["padded"]),
+        helper.make_node("Add", ["padded", "value"], ["y"]),
+    ]
+    pads = np.array([0, 0] if data == "x" else [1, 2])
+    x = np.array([1, -2, 3], np.float32)
+    graph = helper.make_graph(
+        nodes,
+        "casts",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(pads, "pads"), numpy_helper.from_array(np.float32(7), "c")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    (expected,) = reference_session(model.SerializeToString()).run(None, {"x": x})
+    network = asd.from_onnx(model)
+    assert not any(node.op.on_host for node in network.graph)
+    np.testing.assert_array_equal(evaluate(network.graph, {"x": x})["y"], expected)

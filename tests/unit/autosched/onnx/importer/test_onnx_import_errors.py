@@ -155,7 +155,7 @@ def test_the_advice_of_compile_gives_a_network(tmp_path: Path) -> None:
         ({"x": (2, 4, 8, 8)}, r"\(2, 4, 8, 8\) does not fit input 'x', declared as \(N, 3, H, H\)"),
         ({"x": (2, 3, 8, 9)}, "does not fit"),
         ({"x": (2, 3, 8)}, "does not fit"),
-        ({"x": (0, 3, 8, 8)}, "does not fit"),
+        ({"x": (-1, 3, 8, 8)}, "does not fit"),
         ({"data": (2, 3, 8, 8)}, "'data', which is no input of the model .* inputs: x"),
     ],
 )
@@ -314,4 +314,15 @@ def test_stated_shapes_do_not_hide_shapes_that_do_not_fit() -> None:
     for extent in (2, 3, 8, 8):
         model.graph.output[0].type.tensor_type.shape.dim.add().dim_value = extent
     with pytest.raises(ModelImportError, match=r"shapes do not fit.*Add"):
+        from_onnx(model)
+
+
+def test_layouts_of_one_machine_are_refused_with_what_to_save_instead() -> None:
+    nodes = [
+        helper.make_node("ReorderInput", ["x"], ["a"], domain="com.microsoft.nchwc"),
+        helper.make_node("ReorderOutput", ["a"], ["y"], domain="com.microsoft.nchwc", channels=3),
+    ]
+    model = _model(nodes)
+    model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+    with pytest.raises(ModelImportError, match="save it with ORT_ENABLE_EXTENDED"):
         from_onnx(model)

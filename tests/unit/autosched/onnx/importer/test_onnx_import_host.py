@@ -170,6 +170,28 @@ def test_constant_outputs_of_any_type() -> None:
     np.testing.assert_array_equal(module.run({"x": X})["y"], np.arange(3))
 
 
+@pytest.mark.parametrize("opset", [23, 24])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_is_expanded_whatever_is_left_out(opset: int, masked: bool) -> None:
+    """Its past is given without a mask, or with one; the function asks for the types of both."""
+    rng = np.random.default_rng(0)
+    shapes = {"x": (1, 2, 3, 8), "k": (1, 2, 4, 8), "v": (1, 2, 4, 8), "mask": (3, 7)}
+    arrays = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    inputs = ["x", "x", "x", "mask" if masked else "", "k", "v"]
+    model = _model(
+        [helper.make_node("Attention", inputs, ["y", "keys", "values"])], opset=opset, x=arrays["x"]
+    )
+    for name in ("k", "v", *(["mask"] if masked else [])):
+        info = helper.make_tensor_value_info(name, TensorProto.FLOAT, arrays[name].shape)
+        model.graph.input.append(info)
+    network = from_onnx(model)
+    assert not _on_host(network)
+    given = {info.name: arrays[info.name] for info in model.graph.input}
+    (expected,) = reference_session(model.SerializeToString()).run(None, given)
+    found = evaluate(network.graph, given)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_operators_with_a_function_body_are_expanded() -> None:
     node = helper.make_node("ReduceSumSquare", ["x"], ["y"], name="energy", keepdims=1)
     setting = Setting((helper.make_opsetid("", 18),), 9, {}, {})

@@ -188,3 +188,18 @@ def test_transforms_with_unknown_frames_are_no_kernels() -> None:
     model.graph.input.append(helper.make_tensor_value_info("step", TensorProto.INT64, []))
     with pytest.raises(asd.AutoschedError, match="its shape depends on data"):
         asd.from_onnx(model)
+
+
+def test_the_domain_of_onnxruntime_need_not_be_imported() -> None:
+    """Its optimiser for transformers returns such models."""
+    domain = "com.microsoft"
+    model = _model([helper.make_node("QuickGelu", ["x"], ["y"], domain=domain)], X, {})
+    assert all(entry.domain != domain for entry in model.opset_import)
+    _check(model, X)
+    assert all(entry.domain != domain for entry in model.opset_import)  # a copy has it
+
+
+def test_other_domains_have_to_be_imported() -> None:
+    model = _model([helper.make_node("QuickGelu", ["x"], ["y"], domain="mine")], X, {})
+    with pytest.raises(ModelImportError, match="No opset import"):
+        asd.from_onnx(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,12 +91,12 @@ class Case:
         zeros: NDArray[Any] = np.full((self.n, self.blocks), 1 << (self.bits - 1))
         points = arrays.get("zero_points")
         if points is not None and self.zeros == "uint8":
-            zeros = _unpacked(points.reshape(self.n, -1), self.bits)[:, : self.blocks]
+            zeros = _unpacked(points.reshape(self.n, -1), self.bits)[:, : self.blocks].astype(float)
         elif points is not None:
             zeros = points.reshape(self.n, -1)
         scales = arrays["scales"].astype(np.float64).reshape(self.n, -1)
-        each = [np.repeat(a.astype(np.float64), self.block, 1) for a in (zeros, scales)]
-        matrix = ((integers - each[0]) * each[1])[:, : self.k].T
+        groups = np.array(self.groups or [row // self.block for row in range(self.k)])
+        matrix = ((integers[:, : self.k] - zeros[:, groups]) * scales[:, groups]).T
         return np.asarray(self.data().astype(np.float64) @ matrix + arrays.get("bias", 0.0))
 
 
@@ -104,6 +104,10 @@ def _unpacked(array: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     parts = [array >> first & ((1 << bits) - 1) for first in range(0, 8, bits)]
     return np.stack(parts, -1).reshape(len(array), -1)
 
+
+# As of quantisers that take rows by what they matter.  Where it has zero points as well,
+# onnxruntime's kernel for CPUs does not read them.
+REORDERED = Case(32, rows=(2,), groups=tuple(row * 25 % 72 // 32 for row in range(72)))
 
 CASES = (
     Case(16),
@@ -114,6 +118,10 @@ CASES = (
     Case(32, "uint8", bits=8, rows=(), bias=True),
     Case(16, "uint8", bits=2, rows=(2,)),
     Case(32, groups=tuple(i // 32 for i in range(72))),
+    REORDERED,
+    replace(REORDERED, zeros="uint8", rows=(), bias=True),
+    replace(REORDERED, zeros="float32", bits=8, rows=(2, 3)),
+    replace(REORDERED, bits=2),
 )
 
 
@@ -125,7 +133,9 @@ def test_it_multiplies_with_the_dequantised_matrix(case: Case) -> None:
         np.testing.assert_allclose(found, case.product(), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", [CASES[3], Case(32, "float16", "float16", rows=(2,), level=4)])
+@pytest.mark.parametrize(
+    "case", [CASES[3], Case(32, "float16", "float16", rows=(2,), level=4), REORDERED]
+)
 def test_the_compiled_product_is_that_of_onnxruntime(case: Case) -> None:
     model = case.model()
     feed = {"A": case.data()}
@@ -143,9 +153,9 @@ def test_the_compiled_product_is_that_of_onnxruntime(case: Case) -> None:
 
 
 def test_what_it_does_not_take_is_one_error() -> None:
-    reordered = Case(32, groups=tuple(reversed([i // 32 for i in range(72)])))
+    uneven = Case(32, groups=tuple(row % 3 for row in range(72)))
     for case, message in (
-        (reordered, "g_idx"),
+        (uneven, "g_idx"),
         (Case(24), "blocks of 24"),
         (Case(32, bits=5), "5 bits"),
     ):

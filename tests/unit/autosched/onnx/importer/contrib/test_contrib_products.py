@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,19 @@ def test_matrices_are_transposed_and_the_product_is_scaled(
     rhs = floats(9, 7) if turned[1] else floats(7, 9)
     attributes = {"transA": turned[0], "transB": turned[1], "alpha": alpha}
     check_against_onnxruntime(operator, [lhs, rhs], attributes)
+
+
+@pytest.mark.parametrize("turned", list(product((0, 1), repeat=4)))
+@pytest.mark.parametrize("batch", [(2,), (2, 3)])
+def test_rows_are_before_the_batch(batch: tuple[int, ...], turned: tuple[int, ...]) -> None:
+    """All four: of A and B, whether the last dimensions are exchanged, then whether it is so."""
+    shapes = []
+    for extents, swapped, first in zip(((5, 7), (7, 4)), turned[:2], turned[2:], strict=True):
+        rows, columns = reversed(extents) if swapped else extents
+        shapes.append((rows, *batch, columns) if first else (*batch, rows, columns))
+    names = ("transA", "transB", "transBatchA", "transBatchB")
+    attributes = {**dict(zip(names, turned, strict=True)), "alpha": 0.3}
+    check_against_onnxruntime("FusedMatMul", [floats(*shape) for shape in shapes], attributes)
 
 
 def test_a_vector_has_nothing_to_transpose() -> None:
@@ -155,8 +169,8 @@ def test_products_of_bytes_are_computed_on_bytes() -> None:
     ("operator", "inputs", "attributes", "message"),
     [
         (
-            "FusedMatMul", [floats(2, 2, 2), floats(2, 2, 2)], {"transBatchA": 1},
-            "attribute transBatchA = 1",
+            "FusedMatMul", [floats(2, 2, 2), floats(2)], {"transBatchA": 1},
+            "transBatchA of a matrix next to a vector",
         ),
         (
             "FusedMatMul", [floats(5, 3), floats(5)], {"transA": 1},

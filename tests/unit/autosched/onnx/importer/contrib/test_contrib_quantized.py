@@ -19,6 +19,7 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import helper, numpy_helper  # noqa: E402
 
+from autosched.onnx.importer.contrib.channels_last import IMPORT_CHANNELS_LAST  # noqa: E402
 from autosched.onnx.importer.contrib.quantized import IMPORT_QUANTIZED  # noqa: E402
 from autosched.onnx.importer.contrib.table import IMPORT_CONTRIB  # noqa: E402
 from autosched.onnx.importer.table import IMPORTERS  # noqa: E402
@@ -76,6 +77,25 @@ def of_one(dtype: str, **attributes: Any) -> Any:
     return [DATA, IN, zero, OUT, zero], [integers(1, 3, 6, 5, dtype=dtype)], attributes
 
 
+def of_last(dtype: str, **attributes: Any) -> Any:
+    """Operators of a picture whose channels are last."""
+    inputs, _, _ = of_one(dtype)
+    return inputs, [integers(1, 6, 5, 3, dtype=dtype)], {**attributes, "channels_last": 1}
+
+
+def of_convolution(dtype: str, **attributes: Any) -> Any:
+    """Filters have their channels second anyway, and numbers of 7 bits, as those of ``of_gemm``."""
+    inputs, data, _ = of_last(dtype) if attributes.get("channels_last") else of_one(dtype)
+    filters = integers(4, 3, 3, 2, dtype="int8") // np.int8(2)
+    weight = [filters, np.array([0.01, 0.02, 0.015, 0.008], np.float32), np.zeros(4, np.int8)]
+    bias = integers(4, dtype="int16").astype(np.int32)
+    return [*inputs[:3], *weight, np.float32(0.4), inputs[4], bias], data, attributes
+
+
+def of_maxima(dtype: str) -> Any:
+    return [DATA], [integers(1, 6, 5, 3, dtype=dtype)], WINDOW
+
+
 def of_softmax(dtype: str, **attributes: Any) -> Any:
     """The scale of results is that of quantisers: onnxruntime's table is for no other."""
     inputs, data, _ = of_one(dtype)
@@ -120,6 +140,14 @@ CASES: Mapping[str, tuple[str, Any]] = {
     "pool": ("QLinearAveragePool", lambda d: of_one(d, **WINDOW)),
     "pool of zeros": ("QLinearAveragePool", lambda d: of_one(d, **WINDOW, count_include_pad=1)),
     "global pool": ("QLinearGlobalAveragePool", lambda d: of_one(d, channels_last=0)),
+    "pool, channels last": ("QLinearAveragePool", lambda d: of_last(d, **WINDOW)),
+    "global pool, channels last": ("QLinearGlobalAveragePool", lambda d: of_last(d)),
+    "convolution": ("QLinearConv", lambda d: of_convolution(d, **WINDOW)),
+    "convolution, channels last": (
+        "QLinearConv",
+        lambda d: of_convolution(d, **WINDOW, channels_last=1),
+    ),
+    "maxima, channels last": ("NhwcMaxPool", of_maxima),
     "leaky": ("QLinearLeakyRelu", lambda d: of_one(d, alpha=0.1)),
     "sigmoid": ("QLinearSigmoid", lambda d: of_one(d)),
     "softmax": ("QLinearSoftmax", lambda d: of_softmax(d, axis=3, opset=13)),
@@ -162,18 +190,14 @@ def test_results_are_those_of_onnxruntime(name: str, dtype: str) -> None:
 
 
 def test_each_operator_has_a_case() -> None:
-    assert {operator for operator, _ in CASES.values()} == set(IMPORT_QUANTIZED)
+    assert {operator for operator, _ in CASES.values()} == {
+        *IMPORT_QUANTIZED,
+        *IMPORT_CHANNELS_LAST,
+    }
 
 
 def test_operators_of_its_domain_are_in_its_table() -> None:
     assert {name for name in IMPORTERS if name.startswith(DOMAIN)} == set(IMPORT_CONTRIB)
-
-
-def test_channels_that_are_last_are_one_error() -> None:
-    inputs, data, _ = of_one("uint8")
-    made = model("QLinearGlobalAveragePool", inputs, data, {"channels_last": 1})
-    with pytest.raises(asd.AutoschedError, match="channels that are last"):
-        asd.from_onnx(made)
 
 
 BLOCK = """<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]>
