@@ -10,6 +10,8 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from autosched.torch_frontend.experts import expert_functions
+
 
 def missing_functions() -> dict[Any, Any]:
     """ATen operators and the functions to trace in their place."""
@@ -18,6 +20,8 @@ def missing_functions() -> dict[Any, Any]:
     aten = torch.ops.aten
     return {
         aten.hypot.default: _hypot,
+        aten.addmm.default: _product_alone,
+        aten.baddbmm.default: _product_alone,
         aten.fmax.default: partial(_of_numbers, aten.maximum.default),
         aten.fmin.default: partial(_of_numbers, aten.minimum.default),
         aten.copysign.Tensor: _copysign,
@@ -33,6 +37,7 @@ def missing_functions() -> dict[Any, Any]:
         aten._adaptive_avg_pool3d.default: _adaptive_mean_pool,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+        **expert_functions(),
     }
 
 
@@ -45,6 +50,13 @@ def _hypot(x: Any, y: Any) -> Any:
     ratio = torch.where(long == 0, 0.0, short / long)
     length = long * (1 + ratio * ratio).sqrt()
     return torch.where(x.isinf() | y.isinf(), torch.inf, length).to(long.dtype)
+
+
+def _product_alone(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """A factor of 0 leaves out what it multiplies, also what is no number."""
+    if beta != 0:
+        return NotImplemented
+    return a @ b if alpha == 1 else a @ b * alpha
 
 
 def _of_numbers(extreme: Any, x: Any, y: Any) -> Any:
