@@ -254,10 +254,19 @@ def _any(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return torch.full(kept, 0, dtype=torch.bool)
 
 
+def _truth(x: Any) -> Any:
+    """Of each element: no dimensions are none, and not all as in other reductions."""
+    import torch
+
+    return x.bool() if x.dtype != torch.uint8 else x.bool().to(x.dtype)
+
+
 def _all(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Of bytes it is a byte."""
     import torch
 
+    if dim is not None and not isinstance(dim, int) and not dim:
+        return _truth(x)
     if x.dtype != torch.uint8:
         return NotImplemented
     truth = x.bool()
@@ -268,7 +277,7 @@ def _any_of_dims(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False
     """One dimension after the other."""
     reduced = tuple(range(x.dim())) if dim is None else tuple(dim)
     if not reduced:
-        return NotImplemented
+        return NotImplemented if dim is None else _truth(x)
     for axis in reduced:
         x = x.any(axis, True)
     return x if keepdim else x.squeeze(reduced)

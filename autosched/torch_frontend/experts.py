@@ -53,7 +53,7 @@ def grouped_product(
     return found.to(out_dtype or rows.dtype)
 
 
-def _histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:  # noqa: A002
+def _histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements each of equal intervals has; those outside of all and NaN count nowhere."""
     import torch
 

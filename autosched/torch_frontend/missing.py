@@ -21,13 +21,16 @@ def missing_functions() -> dict[Any, Any]:
     return {
         aten.hypot.default: _hypot,
         aten.addmm.default: _product_alone,
-        aten.baddbmm.default: _product_alone,
         aten.fmax.default: partial(_of_numbers, aten.maximum.default),
         aten.fmin.default: partial(_of_numbers, aten.minimum.default),
         aten.copysign.Tensor: _copysign,
         aten.copysign.Scalar: _copysign,
         aten.argsort.stable: _stable_order,
         aten.sort.stable: _stable_sort,
+        aten.logcumsumexp.default: _running_log_of_sum,
+        aten.cdist.default: _distances,
+        aten._cdist_forward.default: _distances,
+        aten._trilinear.default: _trilinear,
         aten.kthvalue.default: _kth,
         aten.median.default: _whole_median,
         aten.median.dim: _median,
@@ -53,7 +56,7 @@ def _hypot(x: Any, y: Any) -> Any:
 
 
 def _product_alone(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """A factor of 0 leaves out what it multiplies, also what is no number."""
+    """A factor of 0 leaves out what it multiplies, also what is no number; torch has baddbmm so."""
     if beta != 0:
         return NotImplemented
     return a @ b if alpha == 1 else a @ b * alpha
@@ -142,6 +145,37 @@ def _running_extreme(loses: Any, x: Any, dim: int) -> Any:
         values, places = merged
         step *= 2
     return values, places
+
+
+def _running_log_of_sum(x: Any, dim: int) -> Any:
+    """After each step an element stands for twice as many before it; no sum is too large."""
+    import torch
+
+    if not x.dim():
+        return NotImplemented
+    count, step = x.shape[dim], 1
+    while step < count:
+        now, before = x.narrow(dim, step, count - step), x.narrow(dim, 0, count - step)
+        x = torch.cat([x.narrow(dim, 0, step), torch.logaddexp(now, before)], dim)
+        step *= 2
+    return x
+
+
+def _distances(x: Any, y: Any, p: float = 2, compute_mode: int | None = None) -> Any:
+    """Norms of all differences, which no product of matrices rounds away."""
+    import torch
+
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, dim=-1)
+
+
+def _trilinear(x: Any, y: Any, z: Any, *axes: Sequence[int], **_: int) -> Any:
+    """A sum of products of three; ``axes``: dimensions that each one lacks, then those summed."""
+    product: Any = 1
+    for part, lacking in zip((x, y, z), axes, strict=False):
+        for axis in lacking:
+            part = part.unsqueeze(axis)
+        product = product * part
+    return product.sum(axes[3])
 
 
 def _is_uneven(spatial: Sequence[int], output_size: Sequence[int]) -> bool:

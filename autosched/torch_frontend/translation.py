@@ -42,8 +42,6 @@ def _untranslatable(node: Any) -> str:
         return "smooths with aligned corners, where ONNX has other values"
     if name == "aten::scatter_reduce" and given.get("reduce") == "mean":
         return "takes means, where torch's exporter takes the last element"
-    if name == "aten::logcumsumexp":
-        return "is written by torch's exporter so that it overflows"
     if name == "aten::lstm" and _projects(given):
         return "projects its states, which torch's exporter ignores; use a Linear layer after it"
     modes = given.get("interpolation_mode"), given.get("padding_mode")

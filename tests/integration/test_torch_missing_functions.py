@@ -216,3 +216,54 @@ def test_what_a_factor_of_0_leaves_out_may_be_no_number() -> None:
         ),
         a, b, nothing,
     )  # fmt: skip
+
+
+def test_factors_of_16_bit_floats_may_be_wide_numbers_of_a_tensor() -> None:
+    """Torch rounds the product, not the factor."""
+    x, factor = torch.tensor([1.0, -0.5, 0.25, 1e-4]).half(), torch.tensor(80000.0)
+    _assert_same(lambda x, f: (x * f, f * x, x / f, x * f.double()), x, factor)
+
+
+def test_running_logarithms_of_sums_do_not_overflow() -> None:
+    x = torch.tensor([[-INF, -INF, 200.0, 201.0, -3.0], [1.0, 2.0, -INF, 90.0, 0.5]])
+    _assert_same(lambda x: (x.logcumsumexp(1), x.logcumsumexp(0), x[0, 2].logcumsumexp(0)), x)
+
+
+def test_distances_are_torchs() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 4, 5), torch.randn(3, 5)
+    _assert_same(
+        lambda x, y: tuple(torch.cdist(x, y, p) for p in (0.0, 1.0, 2.0, 3.0, INF)),
+        x,
+        y,
+        digits=1e-5,
+    )  # fmt: skip
+
+
+def test_bilinear_layers_are_torchs() -> None:
+    torch.manual_seed(0)
+    x, y, weight, bias = (
+        torch.randn(2, 3, 4),
+        torch.randn(2, 3, 5),
+        torch.randn(6, 4, 5),
+        torch.ones(6),
+    )
+    _assert_same(
+        lambda *given: (functional.bilinear(*given), functional.bilinear(*given[:3])),
+        x, y, weight, bias, digits=1e-5, least=1e-5,
+    )  # fmt: skip
+
+
+def test_sums_and_products_of_truth_values_are_torchs() -> None:
+    a, b = torch.tensor([True, True, False]), torch.tensor([True, False, False])
+    _assert_same(
+        lambda a, b: (a + b, a * b, a + True, torch.maximum(a, b), torch.minimum(a, b)), a, b
+    )
+
+
+def test_truth_along_no_dimension_is_that_of_each_element() -> None:
+    x, bytes_ = torch.tensor([[0.0, NAN], [2.0, -0.0]]), torch.tensor([0, 3], dtype=torch.uint8)
+    _assert_same(
+        lambda x, b: (x.any(()), x.all(()), b.any(()), b.all(()), (x > 0).any(()), x.sum(())),
+        x, bytes_,
+    )  # fmt: skip
