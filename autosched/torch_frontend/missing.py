@@ -20,7 +20,6 @@ def missing_functions() -> dict[Any, Any]:
     aten = torch.ops.aten
     return {
         aten.hypot.default: _hypot,
-        aten.addmm.default: _product_alone,
         aten.fmax.default: partial(_of_numbers, aten.maximum.default),
         aten.fmin.default: partial(_of_numbers, aten.minimum.default),
         aten.copysign.Tensor: _copysign,
@@ -53,13 +52,6 @@ def _hypot(x: Any, y: Any) -> Any:
     ratio = torch.where(long == 0, 0.0, short / long)
     length = long * (1 + ratio * ratio).sqrt()
     return torch.where(x.isinf() | y.isinf(), torch.inf, length).to(long.dtype)
-
-
-def _product_alone(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """A factor of 0 leaves out what it multiplies, also what is no number; torch has baddbmm so."""
-    if beta != 0:
-        return NotImplemented
-    return a @ b if alpha == 1 else a @ b * alpha
 
 
 def _of_numbers(extreme: Any, x: Any, y: Any) -> Any:

@@ -216,6 +216,7 @@ def test_what_a_factor_of_0_leaves_out_may_be_no_number() -> None:
         ),
         a, b, nothing,
     )  # fmt: skip
+    _assert_same(lambda a, b, c: (torch.addmm(c, a, b, beta=0), a.median()), a, b, nothing)
 
 
 def test_factors_of_16_bit_floats_may_be_wide_numbers_of_a_tensor() -> None:

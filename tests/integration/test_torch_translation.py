@@ -225,6 +225,9 @@ REFUSED = {
         .long()
         .scatter_reduce(0, torch.zeros(8, 8, dtype=torch.int64), x[0, 1].long(), "mean")
     ),
+    "scales a product": lambda x: (
+        torch.addmm(x[0, 0], x[0, 0], x[0, 1], beta=0, alpha=2) + x[0, 0].argsort()
+    ),
     "interpolates cubically": lambda x: functional.grid_sample(
         x, x.permute(0, 2, 3, 1), "bicubic", "border", align_corners=True
     ),
