@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from autosched.torch_frontend.error_functions import erfc, erfcx
 from autosched.torch_frontend.missing import missing_functions
+from autosched.torch_frontend.scatters import scatter_functions
 
 _BYTE: Final = 8  # bits
 _LOG_2: Final = math.log(2)
@@ -46,6 +47,7 @@ def decompositions() -> dict[Any, Any]:
         aten.atan2.default: _atan2,
         aten.pow.Tensor_Scalar: _pow,
         aten.signbit.default: _signbit,
+        aten.angle.default: _angle,
         aten.div.Tensor_mode: _div,
         aten.div.Scalar_mode: _div,
         aten.floor_divide.default: _floor_divide,
@@ -58,9 +60,7 @@ def decompositions() -> dict[Any, Any]:
         aten.all.dims: _all,
         aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
         **_shifts(aten),
-        aten.scatter.src: partial(_scatter, aten.scatter.src),
-        aten.scatter_add.default: partial(_scatter, aten.scatter_add.default),
-        aten.scatter_reduce.two: partial(_scatter, aten.scatter_reduce.two),
+        **scatter_functions(),
         **missing_functions(),
     }
 
@@ -150,6 +150,16 @@ def _sign(x: Any) -> Any:
 def _signbit(x: Any) -> Any:
     """Also of -0, whose reciprocal is minus infinity."""
     return (x < 0) | ((x == 0) & (x.reciprocal() < 0)) if x.dtype.is_floating_point else x < 0
+
+
+def _angle(x: Any) -> Any:
+    """0 or pi."""
+    import torch
+
+    if x.dtype.is_complex:
+        return NotImplemented
+    x = _as_float(x)
+    return torch.where(x.isnan(), x, torch.where(x < 0, torch.pi, 0.0).to(x.dtype))
 
 
 def _atan2(y: Any, x: Any) -> Any:
@@ -244,10 +254,19 @@ def _any(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return torch.full(kept, 0, dtype=torch.bool)
 
 
+def _truth(x: Any) -> Any:
+    """Of each element: no dimensions are none, and not all as in other reductions."""
+    import torch
+
+    return x.bool() if x.dtype != torch.uint8 else x.bool().to(x.dtype)
+
+
 def _all(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Of bytes it is a byte."""
     import torch
 
+    if dim is not None and not isinstance(dim, int) and not dim:
+        return _truth(x)
     if x.dtype != torch.uint8:
         return NotImplemented
     truth = x.bool()
@@ -258,19 +277,10 @@ def _any_of_dims(x: Any, dim: Sequence[int] | None = None, keepdim: bool = False
     """One dimension after the other."""
     reduced = tuple(range(x.dim())) if dim is None else tuple(dim)
     if not reduced:
-        return NotImplemented
+        return NotImplemented if dim is None else _truth(x)
     for axis in reduced:
         x = x.any(axis, True)
     return x if keepdim else x.squeeze(reduced)
-
-
-def _scatter(operator: Any, x: Any, dim: int, index: Any, src: Any, *how: Any, **more: Any) -> Any:
-    """Elements of ``src`` beyond the index are not read; ONNX wants them away."""
-    if src.shape == index.shape:
-        return NotImplemented
-    for axis, extent in enumerate(index.shape):
-        src = src.narrow(axis, 0, extent)
-    return operator(x, dim, index, src, *how, **more)
 
 
 def _is_empty(extent: Any) -> bool:

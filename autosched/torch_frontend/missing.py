@@ -10,6 +10,8 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from autosched.torch_frontend.experts import expert_functions
+
 
 def missing_functions() -> dict[Any, Any]:
     """ATen operators and the functions to trace in their place."""
@@ -24,6 +26,10 @@ def missing_functions() -> dict[Any, Any]:
         aten.copysign.Scalar: _copysign,
         aten.argsort.stable: _stable_order,
         aten.sort.stable: _stable_sort,
+        aten.logcumsumexp.default: _running_log_of_sum,
+        aten.cdist.default: _distances,
+        aten._cdist_forward.default: _distances,
+        aten._trilinear.default: _trilinear,
         aten.kthvalue.default: _kth,
         aten.median.default: _whole_median,
         aten.median.dim: _median,
@@ -33,6 +39,7 @@ def missing_functions() -> dict[Any, Any]:
         aten._adaptive_avg_pool3d.default: _adaptive_mean_pool,
         aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+        **expert_functions(),
     }
 
 
@@ -130,6 +137,37 @@ def _running_extreme(loses: Any, x: Any, dim: int) -> Any:
         values, places = merged
         step *= 2
     return values, places
+
+
+def _running_log_of_sum(x: Any, dim: int) -> Any:
+    """After each step an element stands for twice as many before it; no sum is too large."""
+    import torch
+
+    if not x.dim():
+        return NotImplemented
+    count, step = x.shape[dim], 1
+    while step < count:
+        now, before = x.narrow(dim, step, count - step), x.narrow(dim, 0, count - step)
+        x = torch.cat([x.narrow(dim, 0, step), torch.logaddexp(now, before)], dim)
+        step *= 2
+    return x
+
+
+def _distances(x: Any, y: Any, p: float = 2, compute_mode: int | None = None) -> Any:
+    """Norms of all differences, which no product of matrices rounds away."""
+    import torch
+
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, dim=-1)
+
+
+def _trilinear(x: Any, y: Any, z: Any, *axes: Sequence[int], **_: int) -> Any:
+    """A sum of products of three; ``axes``: dimensions that each one lacks, then those summed."""
+    product: Any = 1
+    for part, lacking in zip((x, y, z), axes, strict=False):
+        for axis in lacking:
+            part = part.unsqueeze(axis)
+        product = product * part
+    return product.sum(axes[3])
 
 
 def _is_uneven(spatial: Sequence[int], output_size: Sequence[int]) -> bool:

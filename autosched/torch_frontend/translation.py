@@ -24,6 +24,7 @@ def make_translatable(graph: Any, where: str) -> None:
                 f"{node.target} {reason}", where, "use another form of the operator"
             )
         _fix_sizes(node)
+        _leave_out_addend(node)
 
 
 def _untranslatable(node: Any) -> str:
@@ -42,8 +43,8 @@ def _untranslatable(node: Any) -> str:
         return "smooths with aligned corners, where ONNX has other values"
     if name == "aten::scatter_reduce" and given.get("reduce") == "mean":
         return "takes means, where torch's exporter takes the last element"
-    if name == "aten::logcumsumexp":
-        return "is written by torch's exporter so that it overflows"
+    if name == "aten::addmm" and given.get("beta") == 0 and given.get("alpha", 1) != 1:
+        return "scales a product whose addend torch leaves out, and ONNX multiplies by 0"
     if name == "aten::lstm" and _projects(given):
         return "projects its states, which torch's exporter ignores; use a Linear layer after it"
     modes = given.get("interpolation_mode"), given.get("padding_mode")
@@ -66,6 +67,16 @@ def _fix_sizes(node: Any) -> None:
     sizes = [int(extent) for extent in node.meta["val"].shape[2:]]
     changed = given | {"output_size": sizes, "scale_factors": None}
     node.args, node.kwargs = tuple(changed.values()), {}
+
+
+def _leave_out_addend(node: Any) -> None:
+    """A factor of 0: the addend may be no number, which ONNX would multiply."""
+    import torch
+
+    given = arguments_of(node)
+    if node.target == torch.ops.aten.addmm.default and given.get("beta") == 0:
+        node.target = torch.ops.aten.mm.default
+        node.args, node.kwargs = (given["mat1"], given["mat2"]), {}
 
 
 def arguments_of(node: Any) -> dict[str, Any]:

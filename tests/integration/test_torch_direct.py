@@ -207,7 +207,7 @@ def test_operators_without_a_converter_are_taken_apart_as_torch_does(function: A
         ("several dtypes", lambda x: torch.cat([x, x.double()])),
         ("may not fit", lambda x: x.long()),
         ("another norm", lambda x: x.norm(3)),
-        ("arithmetic of truth values", lambda x: (x > 0) * (x < 1)),
+        ("a scaled sum of truth", lambda x: torch.add(x > 0, x < 1, alpha=False)),
         ("padding that cuts", lambda x: functional.pad(x, (-1, 0))),
     ],
 )

@@ -16,6 +16,7 @@ from tests.support.lazily import lazily
 torch = lazily("torch", "onnxscript")
 functional = lazily("torch.nn.functional")
 modules = lazily("tests.support.torch_modules")
+experts = lazily("autosched.torch_frontend.experts")
 error_functions = lazily("autosched.torch_frontend.error_functions")
 torch_backend = lazily("autosched.torch_frontend.backend")
 pytestmark = pytest.mark.usefixtures("torchlib")
@@ -139,3 +140,131 @@ def test_norms_of_narrow_numbers_may_have_wide_parameters(monkeypatch: pytest.Mo
 def test_modes_of_torchs_own_back_end_are_refused() -> None:
     with pytest.raises(OptionError, match=r"mode 'max-autotune' .*effort"):
         torch_backend.backend(None, [], mode="max-autotune")
+
+
+@pytest.mark.parametrize("rows", [3, 9])
+def test_rows_in_groups_have_a_matrix_for_each_group(rows: int) -> None:
+    """Groups may be empty; few rows take another way than many."""
+    torch.manual_seed(0)
+    x, weights = torch.randn(rows, 8).bfloat16(), torch.randn(4, 8, 16).bfloat16()
+    ends = torch.tensor([rows // 3, rows // 3, rows - 1, rows], dtype=torch.int32)
+
+    def products(x: Any, weights: Any, ends: Any) -> Any:
+        return (functional.grouped_mm(x, weights, offs=ends),)
+
+    _assert_same(products, x, weights, ends, digits=2**-7, least=2**-7)
+
+
+def test_rows_after_the_last_group_are_0() -> None:
+    x, weights, ends = torch.ones(9, 2), torch.ones(2, 2, 3), torch.tensor([4, 7])
+    found = experts.grouped_product(x, weights, ends)
+    assert found[:, 0].tolist() == [2.0] * 7 + [0.0] * 2
+
+
+def test_mixtures_of_experts_of_transformers_are_networks() -> None:
+    """Their product of groups is an operator of their own."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.MixtralConfig(
+        vocab_size=20, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, num_local_experts=4, use_cache=False,
+    )  # fmt: skip
+    model = transformers.MixtralForCausalLM(config).eval()
+    words = torch.randint(0, 20, (1, 6))
+    network = asd.from_torch(model, {"input_ids": words})
+    (logits,) = asd.compile(network, effort="none").run({"input_ids": words.numpy()}).values()
+    with torch.no_grad():
+        expected = model(words).logits
+    torch.testing.assert_close(to_torch(logits), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_histograms_are_torchs() -> None:
+    """The last interval has its end, and NaN counts nowhere."""
+    x = torch.tensor([[NAN, 0.0, 3.0, 1.5, -0.1], [3.1, 2.2, 0.75, 0.74, 1.0]])
+    _assert_same(lambda x: (x.histc(4, 0, 3), x.double().histc(7, 0.5, 2)), x)
+
+
+def test_scatters_that_reduce_are_torchs() -> None:
+    """Means and products, of a tensor or a number, with what was there or without it."""
+    torch.manual_seed(0)
+    x, source, places = torch.randn(4, 3), torch.randn(3, 4), torch.tensor([[0, 2, 1], [1, 1, 0]])
+    _assert_same(
+        lambda x, source, places: (
+            x.scatter_reduce(0, places, source, "mean"),
+            x.scatter_reduce(0, places, source, "mean", include_self=False),
+            x.scatter(0, places, source, reduce="add"),
+            x.scatter(0, places, 2.5, reduce="multiply"),
+        ),
+        x, source, places,
+    )  # fmt: skip
+
+
+def test_angles_of_real_numbers_are_torchs() -> None:
+    """That of NaN is NaN; the exporter writes 0."""
+    x = torch.tensor([NAN, INF, -INF, 0.0, -0.0, 2.0, -2.0])
+    _assert_same(lambda x: (x.angle(), x.double().angle()), x)
+    _assert_same(lambda i: (i.angle(),), torch.tensor([-1, 0, 3]))
+
+
+def test_what_a_factor_of_0_leaves_out_may_be_no_number() -> None:
+    """Models give memory that nobody has written."""
+    a, b, nothing = torch.eye(3, 4), torch.ones(4, 2), torch.full((3, 2), NAN)
+    _assert_same(
+        lambda a, b, c: (
+            torch.addmm(c, a, b, beta=0), torch.addmm(c, a, b, beta=0, alpha=3),
+            torch.baddbmm(c[None], a[None], b[None], beta=0, alpha=0.5),
+        ),
+        a, b, nothing,
+    )  # fmt: skip
+    _assert_same(lambda a, b, c: (torch.addmm(c, a, b, beta=0), a.median()), a, b, nothing)
+
+
+def test_factors_of_16_bit_floats_may_be_wide_numbers_of_a_tensor() -> None:
+    """Torch rounds the product, not the factor."""
+    x, factor = torch.tensor([1.0, -0.5, 0.25, 1e-4]).half(), torch.tensor(80000.0)
+    _assert_same(lambda x, f: (x * f, f * x, x / f, x * f.double()), x, factor)
+
+
+def test_running_logarithms_of_sums_do_not_overflow() -> None:
+    x = torch.tensor([[-INF, -INF, 200.0, 201.0, -3.0], [1.0, 2.0, -INF, 90.0, 0.5]])
+    _assert_same(lambda x: (x.logcumsumexp(1), x.logcumsumexp(0), x[0, 2].logcumsumexp(0)), x)
+
+
+def test_distances_are_torchs() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 4, 5), torch.randn(3, 5)
+    _assert_same(
+        lambda x, y: tuple(torch.cdist(x, y, p) for p in (0.0, 1.0, 2.0, 3.0, INF)),
+        x,
+        y,
+        digits=1e-5,
+    )  # fmt: skip
+
+
+def test_bilinear_layers_are_torchs() -> None:
+    torch.manual_seed(0)
+    x, y, weight, bias = (
+        torch.randn(2, 3, 4),
+        torch.randn(2, 3, 5),
+        torch.randn(6, 4, 5),
+        torch.ones(6),
+    )
+    _assert_same(
+        lambda *given: (functional.bilinear(*given), functional.bilinear(*given[:3])),
+        x, y, weight, bias, digits=1e-5, least=1e-5,
+    )  # fmt: skip
+
+
+def test_sums_and_products_of_truth_values_are_torchs() -> None:
+    a, b = torch.tensor([True, True, False]), torch.tensor([True, False, False])
+    _assert_same(
+        lambda a, b: (a + b, a * b, a + True, torch.maximum(a, b), torch.minimum(a, b)), a, b
+    )
+
+
+def test_truth_along_no_dimension_is_that_of_each_element() -> None:
+    x, bytes_ = torch.tensor([[0.0, NAN], [2.0, -0.0]]), torch.tensor([0, 3], dtype=torch.uint8)
+    _assert_same(
+        lambda x, b: (x.any(()), x.all(()), b.any(()), b.all(()), (x > 0).any(()), x.sum(())),
+        x, bytes_,
+    )  # fmt: skip

@@ -220,13 +220,17 @@ REFUSED = {
     "smooths with aligned corners": lambda x: functional.interpolate(
         x, (5, 4), mode="bilinear", antialias=True, align_corners=True
     ),
-    "takes means": lambda x: x[0, 0].scatter_reduce(
-        0, torch.zeros(8, 8, dtype=torch.int64), x[0, 1], "mean"
+    "takes means": lambda x: (
+        x[0, 0]
+        .long()
+        .scatter_reduce(0, torch.zeros(8, 8, dtype=torch.int64), x[0, 1].long(), "mean")
+    ),
+    "scales a product": lambda x: (
+        torch.addmm(x[0, 0], x[0, 0], x[0, 1], beta=0, alpha=2) + x[0, 0].argsort()
     ),
     "interpolates cubically": lambda x: functional.grid_sample(
         x, x.permute(0, 2, 3, 1), "bicubic", "border", align_corners=True
     ),
-    "so that it overflows": lambda x: x.logcumsumexp(1),
     "No ONNX function found for .*linalg": lambda x: torch.linalg.inv(x),
 }
 

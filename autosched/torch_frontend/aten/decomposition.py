@@ -67,9 +67,14 @@ def _writes(node: Any) -> bool:
     return schema is not None and bool(schema.is_mutable)
 
 
-@cache
 def _known() -> Mapping[Any, Callable[..., Any]]:
+    known, layers = {**_of_torch(), **decompositions()}, layer_operators()
+    return {operator: parts for operator, parts in known.items() if operator not in layers}
+
+
+@cache
+def _of_torch() -> Mapping[Any, Callable[..., Any]]:
+    """Not ours: those of operators that other packages register come when these are loaded."""
     from torch._decomp import core_aten_decompositions
 
-    known, layers = {**core_aten_decompositions(), **decompositions()}, layer_operators()
-    return {operator: parts for operator, parts in known.items() if operator not in layers}
+    return core_aten_decompositions()  # type: ignore[no-any-return]

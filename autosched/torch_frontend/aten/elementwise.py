@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -44,6 +44,9 @@ _COMPARISONS: Final[Mapping[str, BinaryFunction]] = {
 _LOGIC: Final[Mapping[str, BinaryFunction]] = {
     "logical_and.default": "and", "logical_or.default": "or", "logical_xor.default": "ne",
 }  # fmt: skip
+_OF_TRUTH: Final[Mapping[BinaryFunction, BinaryFunction]] = {  # torch knows no differences
+    "add": "or", "mul": "and", "max": "or", "min": "and",
+}  # fmt: skip
 _OF_BITS: Final[Mapping[BinaryFunction, BinaryFunction]] = {  # those of truth values
     "bit_and": "and", "bit_or": "or", "bit_xor": "ne",
 }  # fmt: skip
@@ -53,6 +56,7 @@ _BITS: Final[Mapping[str, BinaryFunction]] = {
 _SHIFTS: Final[Mapping[str, BinaryFunction]] = {"left": "shift_left", "right": "shift_right"}
 _SORTS: Final = "Tensor", "Scalar"  # of operators by their second operand
 _LIMITS: Final[Mapping[str, BinaryFunction]] = {"min": "max", "max": "min"}  # roles of clamp
+_OPERANDS: Final = "self", "other"
 _SIDES: Final[tuple[BinaryFunction, ...]] = ("gt", "lt")  # of zero
 _BOOL: Final = "bool"
 _HALF: Final = "float16"
@@ -104,28 +108,35 @@ def _logical_not(call: AtenCall) -> str:
 
 
 def _arithmetic(function: BinaryFunction, call: AtenCall) -> str:
-    call.require(call.dtype != _BOOL, "arithmetic of truth values")
-    operands = call.operand("self", call.dtype), call.operand("other", call.dtype)
-    return call.add(BinaryOp(function), *operands)
+    operands = [call.operand(role, call.dtype) for role in _OPERANDS]
+    return call.add(BinaryOp(_OF_TRUTH[function] if call.dtype == _BOOL else function), *operands)
 
 
 def _scaled(function: BinaryFunction, call: AtenCall) -> str:
-    """Torch has factors in float32 that float16 does not hold."""
-    other = call["other"]
-    if call.dtype != _HALF or not isinstance(other, float | int) or _is_half(other):
+    """Torch has factors in float32 that float16 does not hold; the first operand it rounds."""
+    if call.dtype != _HALF or _is_half(call["other"]):
         return _arithmetic(function, call)
-    operands = call.operand("self", _WIDE), call.operand("other", _WIDE)
+    first = call.add(CastOp(_WIDE), call.operand("self", _HALF))
+    operands = first, call.operand("other", _WIDE)
     return call.add(CastOp(_HALF), call.add(BinaryOp(function), *operands))
 
 
-def _is_half(number: float) -> bool:
-    """Whether float16 has such a number: neither too large nor too small."""
-    return number == 0 or not math.isfinite(number) or _TINY <= abs(number) <= _LARGEST
+def _is_half(operand: Any) -> bool:
+    """Whether float16 has such numbers: neither too large nor too small."""
+    if not isinstance(operand, float | int):
+        return _dtype_name(operand) == _HALF
+    return operand == 0 or not math.isfinite(operand) or _TINY <= abs(operand) <= _LARGEST
+
+
+def _dtype_name(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _sum(function: BinaryFunction, reverse: bool, call: AtenCall) -> str:
     """``self + alpha * other``, or the difference; ``other - alpha * self`` if ``reverse``."""
-    call.require(call.dtype != _BOOL, "arithmetic of truth values")
+    if call.dtype == _BOOL:
+        call.require(call["alpha"] == 1, "a scaled sum of truth values")
+        return _arithmetic(function, call)
     first, second = ("other", "self") if reverse else ("self", "other")
     operand = call.operand(second, call.dtype)
     if call["alpha"] != 1:

@@ -157,8 +157,10 @@ def _variance(call: AtenCall) -> str:
 
 def _truth(function: _Extreme, call: AtenCall) -> str:
     """Whether one or all of some numbers are other than 0; that of bytes is a byte."""
-    op = ReduceOp(function, _axes(call, call.given.get("dim")), call.given.get("keepdim", False))
-    found = call.add(op, call.operand("self", "bool"))
+    found, axes = call.operand("self", "bool"), call.given.get("dim")
+    if axes != []:  # torch takes no dimensions for none here, and for all in other reductions
+        op = ReduceOp(function, _axes(call, axes), call.given.get("keepdim", False))
+        found = call.add(op, found)
     return found if call.dtype == "bool" else call.add(CastOp(call.dtype), found)
 
 

@@ -19,12 +19,21 @@ from sketch.lang.dtypes import is_float
 
 def _addmm(call: AtenCall) -> str:
     """``bias + a @ b``: a dense layer; a bias that is no row is added afterwards."""
+    if call["beta"] == 0:
+        return _product_alone(call)
     call.require(call["beta"] == 1 and call["alpha"] == 1, "a scaled sum")
     data, weight = call.values("mat1", "mat2")
     bias = call.bias("self")
     if not bias or call.type_of(bias[0]).shape == call.type_of(weight).shape[1:]:
         return call.add(Dense(), data, weight, *bias)
     return call.add(BinaryOp("add"), call.add(Dense(), data, weight), *bias)
+
+
+def _product_alone(call: AtenCall) -> str:
+    """A factor of 0 leaves out what it multiplies, also what is no number."""
+    found = call.add(Dense(), *call.values("mat1", "mat2"))
+    scale = call["alpha"]
+    return found if scale == 1 else call.add(BinaryOp("mul"), found, call.number(scale, call.dtype))
 
 
 def _product(call: AtenCall) -> str:

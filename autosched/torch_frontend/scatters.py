@@ -1,0 +1,66 @@
+"""Scatters that torch's exporter refuses or gets wrong, as others.
+
+ONNX wants no elements beyond the index, knows no means, and torch calls sums and products by other
+names where it reduces in its older operator.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+_REDUCTIONS: Final = {"add": "sum", "multiply": "prod"}
+
+
+def scatter_functions() -> dict[Any, Any]:
+    """ATen operators and the functions to trace in their place."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        aten.scatter.src: partial(_scatter, aten.scatter.src),
+        aten.scatter.reduce: _reducing,
+        aten.scatter.value_reduce: _reducing_number,
+        aten.scatter_add.default: partial(_scatter, aten.scatter_add.default),
+        aten.scatter_reduce.two: _scatter_reduce,
+    }
+
+
+def _scatter(operator: Any, x: Any, dim: int, index: Any, src: Any, *how: Any, **more: Any) -> Any:
+    """Elements of ``src`` beyond the index are not read."""
+    if src.shape == index.shape:
+        return NotImplemented
+    return operator(x, dim, index, _read_part(src, index), *how, **more)
+
+
+def _read_part(src: Any, index: Any) -> Any:
+    for axis, extent in enumerate(index.shape):
+        src = src.narrow(axis, 0, extent)
+    return src
+
+
+def _reducing(x: Any, dim: int, index: Any, src: Any, *, reduce: str) -> Any:
+    return x.scatter_reduce(dim, index, src, _REDUCTIONS[reduce])
+
+
+def _reducing_number(x: Any, dim: int, index: Any, value: float, *, reduce: str) -> Any:
+    import torch
+
+    src = torch.full(index.shape, value, dtype=x.dtype)
+    return x.scatter_reduce(dim, index, src, _REDUCTIONS[reduce])
+
+
+def _scatter_reduce(
+    x: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """A mean is the sum over the number of addends; what is not written stays."""
+    import torch
+
+    if reduce != "mean" or not x.dtype.is_floating_point:
+        scatter = torch.ops.aten.scatter_reduce.two
+        return _scatter(scatter, x, dim, index, src, reduce, include_self=include_self)
+    src = _read_part(src, index)
+    total = x.scatter_reduce(dim, index, src, "sum", include_self=include_self)
+    own = torch.full(x.shape, int(include_self), dtype=x.dtype)
+    count = own.scatter_add(dim, index, torch.ones(index.shape, dtype=x.dtype))
+    return total / count.clamp(min=1)
