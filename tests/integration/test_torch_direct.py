@@ -65,7 +65,7 @@ def _operators(graph: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "table", ["activation", "elementwise", "movement", "norm", "products", "windows"]
+    "table", ["activation", "elementwise", "indexing", "movement", "norm", "products", "windows"]
 )
 def test_operators_compute_what_torch_computes(table: str) -> None:
     for name, (function, args) in calls.TABLES[table].items():
@@ -82,7 +82,7 @@ def test_every_converter_has_a_call() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "table", ["activation", "elementwise", "movement", "norm", "products", "windows"]
+    "table", ["activation", "elementwise", "indexing", "movement", "norm", "products", "windows"]
 )
 def test_networks_are_those_of_the_way_through_onnx(table: str) -> None:
     """Many calls in one graph: an export takes half a second."""
@@ -179,6 +179,15 @@ def test_what_is_known_is_computed_at_once() -> None:
     _assert_equal(_reference(network, args), [function(*args)], "known")
 
 
+def test_indices_of_several_dtypes_are_taken_in_pairs() -> None:
+    def function(x: Any, i: Any, j: Any) -> Any:
+        return x[i, :, j]
+
+    args = torch.randn(4, 5, 3), torch.tensor([0, -1], dtype=torch.int32), torch.tensor([[2], [1]])
+    graph = _traced(function, args)
+    _assert_equal(_reference(_network(graph, args), args), graph(*args), "pairs")
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -199,7 +208,6 @@ def test_operators_without_a_converter_are_taken_apart_as_torch_does(function: A
         ("random", lambda x: x + torch.rand(3)),
         ("no converter", lambda x: torch.linalg.inv(x[:, :3])),
         ("without a batch", lambda x: functional.adaptive_avg_pool2d(x, (2, 1))),
-        ("taken in pairs", lambda x: x[torch.tensor([0, 1]), torch.tensor([1, 2])]),
         ("by truth values", lambda x: x[torch.tensor([True, False, True, True])]),
         ("NaN in a constant", lambda x: x + torch.tensor([1.0, float("nan"), 1.0])),
         ("nobody has computed", lambda x: torch.max_pool1d_with_indices(x, 2)[1]),

@@ -143,20 +143,34 @@ ACTIVATIONS: Final[Calls] = {
         (X,),
     ),
 }
-MOVEMENT: Final[Calls] = {
-    "_unsafe_view.default": (lambda x: aten._unsafe_view.default(x, [8, -1]), (X,)),
+INDEXING: Final[Calls] = {
     "_unsafe_index.Tensor": (
         lambda x, i: aten._unsafe_index(x, [None, None, i.view(-1, 1) % 6, i[0] % 3]),
         (X, INTEGERS),
     ),
-    "index.Tensor": (lambda x, i: (x[:, i % 4], x[:, :, [2, 0]]), (X, INTEGERS)),
-    "cat.default": (lambda x, y: torch.cat([x, torch.ones(2, 1, 6, 3), x, y], -3), (X, -X)),
-    "constant_pad_nd.default": (lambda x: functional.pad(x, (1, 2, 0, 3), value=1.5), (X,)),
+    "index.Tensor": (
+        lambda x, i: (
+            x[:, i % 4],
+            x[:, :, [2, 0]],
+            x[i % 2, i.flip(0) % 4],
+            x[:, i % 4, i[0] % 6],
+            x[i[:, :1] % 2, :, :, i[0] % 3],
+            x[:, -i % 4 - 4, :, i[:, :1] % 3],
+            x[i[0] % 2, i[0] % 4, i[:, 1:2] % 6, i[0, :1] % 3],
+            x[..., i[None] % 6, i[:, None, :2].tile(1, 1, 2) % 3],
+        ),
+        (X, INTEGERS),
+    ),
     "embedding.default": (lambda i, w: functional.embedding(i, w), (INTEGERS % 8, MAPS[0, 0])),
-    "expand.default": (lambda y: y.expand(5, 2, -1, 6, 3), (Y,)),
-    "flip.default": (lambda x: x.flip(-1, 1), (X,)),
     "gather.default": (lambda x, i: x.gather(-2, i), (X, (INTEGERS % 6).view(1, 3, 4, 1))),
     "index_select.default": (lambda x, i: x.index_select(2, i), (X, INTEGERS[0] % 6)),
+}
+MOVEMENT: Final[Calls] = {
+    "_unsafe_view.default": (lambda x: aten._unsafe_view.default(x, [8, -1]), (X,)),
+    "cat.default": (lambda x, y: torch.cat([x, torch.ones(2, 1, 6, 3), x, y], -3), (X, -X)),
+    "constant_pad_nd.default": (lambda x: functional.pad(x, (1, 2, 0, 3), value=1.5), (X,)),
+    "expand.default": (lambda y: y.expand(5, 2, -1, 6, 3), (Y,)),
+    "flip.default": (lambda x: x.flip(-1, 1), (X,)),
     "permute.default": (lambda x: x.permute(-1, 0, 2, 1), (X,)),
     "repeat.default": (lambda x: x.repeat(2, 1, 3, 1, 2), (X,)),
     "select.int": (lambda x: (x.select(2, -2), x[1]), (X,)),
@@ -295,6 +309,7 @@ NOT_EXPORTED: Final = (
 TABLES: Final[Mapping[str, Calls]] = {
     "activation": ACTIVATIONS,
     "elementwise": ELEMENTWISE,
+    "indexing": INDEXING,
     "movement": MOVEMENT,
     "norm": NORM,
     "products": PRODUCTS,

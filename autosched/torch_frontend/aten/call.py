@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Value
-from autosched.graph.ops.base import Op, Shape, TensorType
+from autosched.graph.ops.base import Op, Shape, TensorType, normalize_axis
 from autosched.graph.ops.elementwise import CastOp
 from autosched.graph.ops.shape import Reshape
 from autosched.torch_frontend.tensors import to_numpy
@@ -141,6 +141,17 @@ class AtenCall:
 Result = str | tuple[str | None, ...]
 Converter = Callable[[AtenCall], Result]
 """Returns the names of the call's results; None for one that nobody has computed."""
+
+
+def axis_of(call: AtenCall, role: str = "dim", more: int = 0) -> int:
+    """A dimension of ``self``, counted from the front.
+
+    Args:
+        call: of an operator whose data is ``self``.
+        role: the argument that says which.
+        more: dimensions that the result has more.
+    """
+    return normalize_axis(call[role], len(call.shape("self")) + more)
 
 
 def per_dimension(values: Sequence[int], rank: int) -> Shape:

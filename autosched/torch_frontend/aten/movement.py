@@ -9,11 +9,9 @@ from math import prod
 from typing import Final
 
 from autosched.graph.ops.base import Shape, normalize_axis
-from autosched.graph.ops.gather import Gather, GatherElements
 from autosched.graph.ops.movement import Expand, Slice, Triangle
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
-from autosched.torch_frontend.aten.call import AtenCall, Converter
-from sketch.lang.dtypes import is_integer
+from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
 
 
 def _filled(shape: Sequence[int], size: int) -> Shape:
@@ -27,12 +25,8 @@ def _view(call: AtenCall) -> str:
     return call.add(Reshape(_filled(call["size"], call.type_of(data).size)), data)
 
 
-def _axis(call: AtenCall, role: str = "dim", more: int = 0) -> int:
-    return normalize_axis(call[role], len(call.shape("self")) + more)
-
-
 def _unsqueeze(call: AtenCall) -> str:
-    shape, axis = call.shape("self"), _axis(call, more=1)
+    shape, axis = call.shape("self"), axis_of(call, more=1)
     return call.add(Reshape((*shape[:axis], 1, *shape[axis:])), call.value("self"))
 
 
@@ -53,7 +47,7 @@ def _permute(call: AtenCall) -> str:
 
 def _transpose(call: AtenCall) -> str:
     order = list(range(len(call.shape("self"))))
-    first, second = _axis(call, "dim0"), _axis(call, "dim1")
+    first, second = axis_of(call, "dim0"), axis_of(call, "dim1")
     order[first], order[second] = order[second], order[first]
     return call.add(Transpose(tuple(order)), call.value("self"))
 
@@ -118,20 +112,20 @@ def _part(call: AtenCall, axis: int, start: int, stop: int, step: int = 1) -> st
 
 
 def _slice(call: AtenCall) -> str:
-    axis = _axis(call)
+    axis = axis_of(call)
     bounds = slice(call["start"], call["end"], call["step"])
     return _part(call, axis, *bounds.indices(call.shape("self")[axis]))
 
 
 def _select(call: AtenCall) -> str:
-    axis, shape = _axis(call), call.shape("self")
+    axis, shape = axis_of(call), call.shape("self")
     place = normalize_axis(call["index"], shape[axis])
     picked = _part(call, axis, place, place + 1)
     return call.add(Reshape((*shape[:axis], *shape[axis + 1 :])), picked)
 
 
 def _split(call: AtenCall) -> tuple[str, ...]:
-    extent, size = call.shape("self")[_axis(call)], call["split_size"]
+    extent, size = call.shape("self")[axis_of(call)], call["split_size"]
     return _parts(call, [min(size, extent - start) for start in range(0, extent, size)])
 
 
@@ -140,13 +134,13 @@ def _split_with_sizes(call: AtenCall) -> tuple[str, ...]:
 
 
 def _parts(call: AtenCall, sizes: Sequence[int]) -> tuple[str, ...]:
-    axis = _axis(call)
+    axis = axis_of(call)
     ends = accumulate(sizes)
     return tuple(_part(call, axis, end - size, end) for end, size in zip(ends, sizes, strict=True))
 
 
 def _unbind(call: AtenCall) -> tuple[str, ...]:
-    axis, shape = _axis(call), call.shape("self")
+    axis, shape = axis_of(call), call.shape("self")
     parts = _parts(call, [1] * shape[axis])
     left = Reshape((*shape[:axis], *shape[axis + 1 :]))
     return tuple(call.add(left, part) for part in parts)
@@ -173,50 +167,12 @@ def _triangle(upper: bool, call: AtenCall) -> str:
     return call.add(Triangle(upper, call["diagonal"]), call.value("self"))
 
 
-def _embedding(call: AtenCall) -> str:
-    return call.add(Gather(0), *call.values("weight", "indices"))
-
-
-def _index_select(call: AtenCall) -> str:
-    call.require(len(call.shape("index")) == 1, "an index without a dimension")
-    return call.add(Gather(_axis(call)), *call.values("self", "index"))
-
-
-def _index(call: AtenCall) -> str:
-    """Picked along one dimension, or along several next to each other in all combinations."""
-    given = [(axis, index) for axis, index in enumerate(call["indices"]) if index is not None]
-    axes, rank = [axis for axis, _ in given], len(given)
-    call.require(axes == list(range(axes[0], axes[0] + rank)), "indices of dimensions apart")
-    data = call.value("self")
-    for place, (axis, index) in enumerate(given):
-        name = call.named(index)
-        kind = call.type_of(name)
-        call.require(is_integer(kind.dtype), "a choice by truth values")
-        if rank > 1:
-            own = (1,) * (rank - len(kind.shape)) + kind.shape
-            alone = all(n == 1 for other, n in enumerate(own) if other != place)
-            call.require(alone and len(own) == rank, "indices that are taken in pairs")
-            name = call.add(Reshape((kind.size,)), name)
-        data = call.add(Gather(axis), data, name)
-    return data
-
-
-def _gather(call: AtenCall) -> str:
-    call.require(bool(call.shape("self")), "gathering from a number")
-    return call.add(GatherElements(_axis(call)), *call.values("self", "index"))
-
-
 MOVEMENT: Final[Mapping[str, Converter]] = {
-    "_unsafe_index.Tensor": _index,
     "_unsafe_view.default": _view,
     "cat.default": _cat,
     "constant_pad_nd.default": _pad,
-    "embedding.default": _embedding,
     "expand.default": _expand,
     "flip.default": _flip,
-    "gather.default": _gather,
-    "index.Tensor": _index,
-    "index_select.default": _index_select,
     "permute.default": _permute,
     "repeat.default": _repeat,
     "select.int": _select,

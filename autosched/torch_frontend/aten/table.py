@@ -6,6 +6,7 @@ from typing import Final
 from autosched.torch_frontend.aten.activation import ACTIVATIONS
 from autosched.torch_frontend.aten.call import Converter
 from autosched.torch_frontend.aten.elementwise import ELEMENTWISE
+from autosched.torch_frontend.aten.indexing import INDEXING
 from autosched.torch_frontend.aten.movement import MOVEMENT
 from autosched.torch_frontend.aten.norm import NORM
 from autosched.torch_frontend.aten.products import PRODUCTS
@@ -13,6 +14,6 @@ from autosched.torch_frontend.aten.windows import WINDOWS
 
 CONVERTERS: Final[Mapping[str, Converter]] = {
     f"aten.{name}": converter
-    for table in (ACTIVATIONS, ELEMENTWISE, MOVEMENT, NORM, PRODUCTS, WINDOWS)
+    for table in (ACTIVATIONS, ELEMENTWISE, INDEXING, MOVEMENT, NORM, PRODUCTS, WINDOWS)
     for name, converter in table.items()
 }

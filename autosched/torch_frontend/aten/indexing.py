@@ -1,0 +1,110 @@
+"""Converters of operators whose indices are data.
+
+Negative indices count from the end, as torch has it; those that torch refuses are kept inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from autosched.graph.ops.base import Shape
+from autosched.graph.ops.elementwise import CastOp
+from autosched.graph.ops.gather import Gather, GatherElements, GatherPoints
+from autosched.graph.ops.movement import Expand
+from autosched.graph.ops.shape import Concat, Reshape, Transpose
+from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
+
+_INDEX: Final = "int64"
+_INDICES: Final = (_INDEX, "int32")  # bytes choose by truth values, as an older torch had it
+
+
+def _embedding(call: AtenCall) -> str:
+    return call.add(Gather(0), *call.values("weight", "indices"))
+
+
+def _index_select(call: AtenCall) -> str:
+    call.require(len(call.shape("index")) == 1, "an index without a dimension")
+    return call.add(Gather(axis_of(call)), *call.values("self", "index"))
+
+
+def _index(call: AtenCall) -> str:
+    """Picked along one dimension, or along several: in all combinations, or in pairs."""
+    given = [(axis, index) for axis, index in enumerate(call["indices"]) if index is not None]
+    axes, names = [axis for axis, _ in given], [call.named(index) for _, index in given]
+    types = [call.type_of(name) for name in names]
+    call.require(all(kind.dtype in _INDICES for kind in types), "a choice by truth values")
+    if len(names) == 1:
+        return call.add(Gather(axes[0]), call.value("self"), names[0])
+    if _are_adjacent(axes) and _are_crossed([kind.shape for kind in types]):
+        return _combined(call, axes, names)
+    return _in_pairs(call, axes, names)
+
+
+def _are_adjacent(axes: Sequence[int]) -> bool:
+    return axes[-1] - axes[0] == len(axes) - 1
+
+
+def _are_crossed(shapes: Sequence[Shape]) -> bool:
+    """Whether each index has a dimension of its own, in their order: [a, 1] and [b]."""
+    rank = len(shapes)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return all(
+        len(own) == rank and all(n == 1 for other, n in enumerate(own) if other != place)
+        for place, own in enumerate(padded)
+    )
+
+
+def _combined(call: AtenCall, axes: Sequence[int], names: Sequence[str]) -> str:
+    """One dimension after the other."""
+    data = call.value("self")
+    for axis, name in zip(axes, names, strict=True):
+        flat = call.add(Reshape((call.type_of(name).size,)), name)
+        data = call.add(Gather(axis), data, flat)
+    return data
+
+
+def _in_pairs(call: AtenCall, axes: Sequence[int], names: Sequence[str]) -> str:
+    """Slices at index tuples.
+
+    The dimensions of the indices come where the chosen ones were, first if those are apart.
+    """
+    shape = np.broadcast_shapes(*(call.type_of(name).shape for name in names))
+    columns = [_column(call, name, shape) for name in names]
+    points = call.add(Concat(len(shape)), *columns)
+    rest = [axis for axis in range(len(call.shape("self"))) if axis not in axes]
+    data = _turned(call, call.value("self"), [*axes, *rest])
+    found = call.add(GatherPoints(), data, points)
+    before = axes[0] if _are_adjacent(axes) else 0
+    own, others = range(len(shape)), range(len(shape), len(shape) + len(rest))
+    return _turned(call, found, [*others[:before], *own, *others[before:]])
+
+
+def _column(call: AtenCall, name: str, shape: Shape) -> str:
+    """An index as the last dimension of all points: ``[*shape, 1]``."""
+    kind = call.type_of(name)
+    if kind.dtype != _INDEX:
+        name = call.add(CastOp(_INDEX), name)
+    column = call.add(Reshape((*kind.shape, 1)), name)
+    return column if kind.shape == shape else call.add(Expand((*shape, 1)), column)
+
+
+def _turned(call: AtenCall, data: str, order: Sequence[int]) -> str:
+    same = list(order) == sorted(order)
+    return data if same else call.add(Transpose(tuple(order)), data)
+
+
+def _gather(call: AtenCall) -> str:
+    call.require(bool(call.shape("self")), "gathering from a number")
+    return call.add(GatherElements(axis_of(call)), *call.values("self", "index"))
+
+
+INDEXING: Final[Mapping[str, Converter]] = {
+    "_unsafe_index.Tensor": _index,
+    "embedding.default": _embedding,
+    "gather.default": _gather,
+    "index.Tensor": _index,
+    "index_select.default": _index_select,
+}
