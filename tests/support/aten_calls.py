@@ -164,6 +164,15 @@ INDEXING: Final[Calls] = {
     "embedding.default": (lambda i, w: functional.embedding(i, w), (INTEGERS % 8, MAPS[0, 0])),
     "gather.default": (lambda x, i: x.gather(-2, i), (X, (INTEGERS % 6).view(1, 3, 4, 1))),
     "index_select.default": (lambda x, i: x.index_select(2, i), (X, INTEGERS[0] % 6)),
+    "sort.default": (lambda x, i: (*x.sort(-2, descending=True), i.sort()[0]), (X, INTEGERS)),
+    "sort.stable": (
+        lambda i, x: (*(i % 3).sort(stable=True, dim=0), x.sort(stable=True, descending=True)[1]),
+        (INTEGERS, torch.tensor([[1.0, torch.nan, -torch.inf, torch.inf, 0.0, torch.nan, 1.0]])),
+    ),
+    "topk.default": (
+        lambda x, y: (*x.topk(2, 1), *x.topk(3, 2, largest=False), y.topk(4)[1], (-y).topk(3)[1]),
+        (X, torch.tensor([[1.0, torch.nan, -torch.inf, torch.inf, 0.0, 2.0]])),
+    ),
 }
 MOVEMENT: Final[Calls] = {
     "_unsafe_view.default": (lambda x: aten._unsafe_view.default(x, [8, -1]), (X,)),

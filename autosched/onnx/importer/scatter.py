@@ -1,5 +1,5 @@
-"""Importers of ScatterND and ScatterElements: what is replaced at places that are known, or at one
-that is not.
+"""Importers of ScatterND and ScatterElements: what is replaced at places that are known, or at few
+that are not.
 
     data[1:3] = updates     ->    Concat(data[:1], updates, data[3:])
 
@@ -9,7 +9,7 @@ Assignments to slices, and to elements whose places are constants, are written s
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,21 +17,28 @@ from numpy.typing import NDArray
 from autosched.graph.ops.base import normalize_axis
 from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.gather import Gather
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.shape import Concat, Reshape
 from autosched.onnx.importer.movement import slice_of
 from autosched.onnx.importer.site import Site, UnsupportedError
 
+# Of rows and indices, which are all compared.
+_MOST_PAIRS: Final = 1 << 20
+_NUMBER: Final = "int32"  # of an index
+
 
 def import_scatter_points(site: Site) -> None:
-    """ScatterND that replaces what it meets, at constant indices or of one row."""
+    """ScatterND that replaces what it meets, at constant indices or of whole rows."""
     if site.attributes.get("reduction", "none") != "none":
         raise UnsupportedError(f"the reduction {site.attributes['reduction']}")
     if site.node.input[1] in site.arrays:
         _replace_places(site, site.arrays[site.node.input[1]])
     elif site.type(1).size == 1:
         _replace_row(site)
+    elif site.type(1).shape[-1] == 1 and site.type(1).size * site.type(0).shape[0] <= _MOST_PAIRS:
+        _replace_rows(site)
     else:
-        raise UnsupportedError(f"indices {site.type(1)}, of more than one row")
+        raise UnsupportedError(f"indices {site.type(1)} of {site.type(0)}")
 
 
 def _replace_places(site: Site, indices: NDArray[Any]) -> None:
@@ -110,3 +117,28 @@ def _replace_row(site: Site) -> None:
     ]
     row = site.step(Reshape((1, *data.shape[1:])), [site.input(2)])
     site.emit(Where(), [site.step(BinaryOp("or"), found), row, site.input(0)])
+
+
+def _replace_rows(site: Site) -> None:
+    """Indices along the first dimension: each row looks for the last one that is its own.
+
+    An index that is out of range replaces nothing.
+    """
+    data, indices = site.type(0), site.type(1)
+    extent, *inner = data.shape
+    places = np.arange(extent, dtype=indices.dtype)[:, None]
+    wanted = site.step(Reshape((1, indices.size)), [site.input(1)])
+    found = [
+        site.step(BinaryOp("eq"), [site.add_constant("places", numbers), wanted])
+        for numbers in (places, places - extent)  # negative ones count from the end
+    ]
+    numbers = site.add_constant("numbers", np.arange(indices.size, dtype=_NUMBER))
+    none = site.scalar("none", -1, _NUMBER)
+    own = site.step(Where(), [site.step(BinaryOp("or"), found), numbers, none])
+    last = site.step(ReduceOp("max", (1,), False), [own])
+    first = site.scalar("first", 0, _NUMBER)
+    chosen = site.step(BinaryOp("ge"), [last, first])
+    chosen = site.step(Reshape((extent, *(1 for _ in inner))), [chosen])
+    rows = site.step(Reshape((indices.size, *inner)), [site.input(2)])
+    new = site.step(Gather(0), [rows, site.step(BinaryOp("max"), [last, first])])
+    site.emit(Where(), [chosen, new, site.input(0)])

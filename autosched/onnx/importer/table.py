@@ -38,6 +38,7 @@ from autosched.onnx.importer.shape import (
 from autosched.onnx.importer.site import Site
 from autosched.onnx.importer.softmax import IMPORT_SOFTMAX
 from autosched.onnx.importer.stft import import_stft
+from autosched.onnx.importer.top_k import import_top_k
 
 IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     **IMPORT_ELEMENTWISE,
@@ -71,6 +72,7 @@ IMPORTERS: Final[Mapping[str, Callable[[Site], None]]] = {
     "ScatterElements": import_scatter_elements,
     "ScatterND": import_scatter_points,
     "Squeeze": import_squeeze,
+    "TopK": import_top_k,
     "Transpose": import_transpose,
     "Unsqueeze": import_unsqueeze,
 }

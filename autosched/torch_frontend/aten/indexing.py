@@ -1,4 +1,4 @@
-"""Converters of operators whose indices are data.
+"""Converters of operators whose indices are data, or whose results are.
 
 Negative indices count from the end, as torch has it; those that torch refuses are kept inside.
 """
@@ -15,6 +15,7 @@ from autosched.graph.ops.elementwise import CastOp
 from autosched.graph.ops.gather import Gather, GatherElements, GatherPoints
 from autosched.graph.ops.movement import Expand
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
+from autosched.graph.top_elements import MOST_ELEMENTS, top_elements
 from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
 
 _INDEX: Final = "int64"
@@ -101,10 +102,30 @@ def _gather(call: AtenCall) -> str:
     return call.add(GatherElements(axis_of(call)), *call.values("self", "index"))
 
 
+def _top(call: AtenCall) -> tuple[str, str]:
+    return _ordered(call, call["k"], call["largest"])
+
+
+def _sort(call: AtenCall) -> tuple[str, str]:
+    extent = call.shape("self")[axis_of(call)] if call.shape("self") else 0
+    return _ordered(call, extent, call["descending"])
+
+
+def _ordered(call: AtenCall, count: int, descending: bool) -> tuple[str, str]:
+    """The first elements along a dimension and their positions; short rows only."""
+    shape = call.shape("self")
+    call.require(bool(shape) and count > 0, "an order of nothing")
+    call.require(shape[axis_of(call)] <= MOST_ELEMENTS, "an order of many elements")
+    return top_elements(call, call.value("self"), count, axis_of(call), descending)
+
+
 INDEXING: Final[Mapping[str, Converter]] = {
     "_unsafe_index.Tensor": _index,
     "embedding.default": _embedding,
     "gather.default": _gather,
     "index.Tensor": _index,
     "index_select.default": _index_select,
+    "sort.default": _sort,
+    "sort.stable": _sort,
+    "topk.default": _top,
 }

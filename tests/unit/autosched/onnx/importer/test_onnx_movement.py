@@ -115,9 +115,23 @@ def test_rows_out_of_range_are_not_replaced() -> None:
         compare(node_model("ScatterND", {}, inputs, {}), inputs, index == 3, [X])
 
 
+@pytest.mark.parametrize("indices", [ints(2, 0), ints(-1, 1, 0), ints(1)], ids=str)
+def test_rows_at_computed_places_are_replaced(indices: np.ndarray) -> None:
+    rows = np.arange(20 * len(indices), dtype=np.float32).reshape(-1, 1, 4, 5)
+    inputs = {"x": X, "i": indices.reshape(-1, 1, 1), "u": rows}
+    network = compare(node_model("ScatterND", {}, inputs, {}), inputs, compiled=True)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+
+
+def test_of_equal_places_the_last_counts_and_those_out_of_range_do_not() -> None:
+    rows = np.arange(100, dtype=np.float32).reshape(5, 4, 5)
+    inputs = {"x": X, "i": ints(2, 10**12, 2, -4, 3).reshape(5, 1), "u": rows}
+    compare(node_model("ScatterND", {}, inputs, {}), inputs, True, [np.stack([*X[:2], rows[2]])])
+
+
 @pytest.mark.parametrize(
     ("attributes", "indices"),
-    [({"reduction": "add"}, ints(1)), ({}, ints(0, 2).reshape(2, 1)), ({}, ints(0, 2))],
+    [({"reduction": "add"}, ints(1)), ({}, ints(0, 2))],
 )
 def test_other_scatters_run_on_the_host(attributes: dict[str, Any], indices: np.ndarray) -> None:
     rows = np.ones(indices.shape[:-1] + X.shape[indices.shape[-1] :], np.float32)

@@ -1,0 +1,125 @@
+"""The largest elements of short rows, in order, composed of other operators.
+
+Each element counts those that come before it: its rank.  Where the ranks are known, so are the
+positions of the first ones, and elements are picked there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.graph.ops.base import Op, TensorType
+from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, CastOp, UnaryOp, Where
+from autosched.graph.ops.gather import GatherElements
+from autosched.graph.ops.reduce import ReduceOp
+from autosched.graph.ops.shape import Reshape, Transpose
+from sketch.lang.dtypes import is_float
+
+MOST_ELEMENTS: Final = 128
+"""Of a row: each is compared with each, where a sort compares it with a few."""
+
+_COUNT: Final = "int32"
+_POSITION: Final = "int64"
+
+
+class Appends(Protocol):
+    """What adds operators to a network."""
+
+    def type_of(self, value: str) -> TensorType:
+        """Type of a value of the network."""
+
+    def add(self, op: Op, *inputs: str) -> str:
+        """Append ``op``; returns the name of its result."""
+
+    def array(self, array: NDArray[Any]) -> str:
+        """A constant."""
+
+
+def top_elements(
+    make: Appends, data: str, count: int, axis: int, descending: bool
+) -> tuple[str, str]:
+    """The first elements along a dimension and their positions, int64.
+
+    Of equal elements the first one comes first; NaN is larger than all numbers.
+
+    Args:
+        make: adds operators.
+        data: a value of at most ``MOST_ELEMENTS`` along ``axis``.
+        count: elements that are wanted of each row.
+        axis: which dimension has the rows (non-negative).
+        descending: whether the largest elements come first.
+    """
+    last = len(make.type_of(data).shape) - 1
+    turned = [*(n for n in range(last + 1) if n != axis), axis]
+    back = [*range(axis), last, *range(axis, last)]
+    rows = _turned(make, data, turned)
+    positions = _positions(make, _ranks(make, rows, descending), count)
+    found = make.add(GatherElements(last), rows, positions)
+    return _turned(make, found, back), _turned(make, positions, back)
+
+
+def _turned(make: Appends, data: str, order: list[int]) -> str:
+    return data if order == sorted(order) else make.add(Transpose(tuple(order)), data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Which of two elements comes first; ``floats``: there may be NaN."""
+
+    make: Appends
+    descending: bool
+    floats: bool
+
+    def before(self, first: str, second: str) -> str:
+        """Whether ``first`` comes before ``second`` and is not its equal."""
+        make, function = self.make, self._function()
+        compared = make.add(BinaryOp(function), first, second)
+        if not self.floats:
+            return compared
+        other = make.add(UnaryOp("is_nan"), second if self.descending else first)
+        return make.add(BinaryOp("and"), _not(make, compared), _not(make, other))
+
+    def _function(self) -> BinaryFunction:
+        """Of whole numbers the order itself, of others what it excludes, which NaN never is."""
+        if self.floats:
+            return "le" if self.descending else "ge"
+        return "gt" if self.descending else "lt"
+
+
+def _not(make: Appends, value: str) -> str:
+    return make.add(UnaryOp("not"), value)
+
+
+def _ranks(make: Appends, data: str, descending: bool) -> str:
+    """How many elements of its row come before each: [..., n]."""
+    kind = make.type_of(data)
+    *rest, count = kind.shape
+    order = _Order(make, descending, is_float(kind.dtype))
+    own = make.add(Reshape((*rest, count, 1)), data)
+    other = make.add(Reshape((*rest, 1, count)), data)
+    places = np.arange(count)
+    earlier = make.array(places[None, :] < places[:, None])
+    ahead = _not(make, order.before(own, other)), order.before(other, own)
+    return _sum(make, make.add(Where(), earlier, *ahead))
+
+
+def _positions(make: Appends, ranks: str, wanted: int) -> str:
+    """Where the elements of the first ranks are: [..., wanted]."""
+    *rest, count = make.type_of(ranks).shape
+    rows = make.add(Reshape((*rest, 1, count)), ranks)
+    numbers = make.array(np.arange(wanted, dtype=_COUNT)[:, None])
+    here = make.add(BinaryOp("eq"), rows, numbers)
+    places, none = make.array(np.arange(count, dtype=_COUNT)), make.array(np.zeros((), _COUNT))
+    place = make.add(Where(), here, places, none)
+    return make.add(CastOp(_POSITION), _sum(make, place))
+
+
+def _sum(make: Appends, value: str) -> str:
+    """Along the last dimension, in int32."""
+    kind = make.type_of(value)
+    numbers = value if kind.dtype == _COUNT else make.add(CastOp(_COUNT), value)
+    return make.add(ReduceOp("sum", (len(kind.shape) - 1,), False), numbers)

@@ -1,0 +1,53 @@
+"""Importer of TopK along short dimensions; others are left to the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from autosched.graph.ops.base import Op, TensorType, normalize_axis
+from autosched.graph.ops.elementwise import Identity
+from autosched.graph.top_elements import MOST_ELEMENTS, top_elements
+from autosched.onnx.importer.site import Site, UnsupportedError
+
+
+def import_top_k(site: Site) -> None:
+    """The largest elements, or the smallest ones, in order, and their positions."""
+    shape = site.type(0).shape
+    if not shape:
+        raise UnsupportedError("its data has no dimensions")
+    axis = normalize_axis(site.attributes.get("axis", -1), len(shape))
+    count = _count(site)
+    if not 0 < count <= shape[axis] <= MOST_ELEMENTS:
+        raise UnsupportedError(f"{count} of {shape[axis]} elements")
+    largest = bool(site.attributes.get("largest", 1))
+    results = top_elements(_Parts(site), site.input(0), count, axis, largest)
+    for index, value in enumerate(results):
+        if site.wants(index):
+            site.emit(Identity(), [value], index)
+
+
+def _count(site: Site) -> int:
+    """An attribute up to opset 9, an input later."""
+    if "k" in site.attributes:
+        return int(site.attributes["k"])
+    given = site.constant(1)
+    return 0 if given is None else int(given.reshape(-1)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Adds operators that are parts of the node of ``site``."""
+
+    site: Site
+
+    def type_of(self, value: str) -> TensorType:
+        return self.site.builder.types[value]
+
+    def add(self, op: Op, *inputs: str) -> str:
+        return self.site.step(op, inputs)
+
+    def array(self, array: NDArray[Any]) -> str:
+        return self.site.add_constant("numbers", array)
