@@ -122,9 +122,9 @@ def _scaled(function: BinaryFunction, call: AtenCall) -> str:
 
 
 def _is_half(operand: Any) -> bool:
-    """Whether float16 has such numbers: neither too large nor too small."""
+    """Whether float16 has such numbers, neither too large nor too small, or torch rounds them."""
     if not isinstance(operand, float | int):
-        return _dtype_name(operand) == _HALF
+        return bool(operand.shape) or _dtype_name(operand) == _HALF
     return operand == 0 or not math.isfinite(operand) or _TINY <= abs(operand) <= _LARGEST
 
 
