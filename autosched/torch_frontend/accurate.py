@@ -10,7 +10,7 @@ sees no key; in ONNX it would be no number or the mean of all values.  Causal at
 hidden keys out, whatever they are; a mask that is added would let NaN through.  Of nothing, none
 is true; the exporter takes the largest of no integers, which is another number than 0.  What it
 shifts is signed afterwards, so that bytes from 128 on become negative.  Whether any or all bytes
-are true is a byte.
+are true is a byte.  What is added to a product may be no number where its factor is 0.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ def decompositions() -> dict[Any, Any]:
         aten.all.dim: _all,
         aten.all.dims: _all,
         aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
+        aten.addmv.default: partial(_product_and_addend, torch.mv),
+        aten.addbmm.default: partial(_product_and_addend, _sum_of_products),
+        aten.baddbmm.default: partial(_product_and_addend, torch.bmm),
         **_shifts(aten),
         **scatter_functions(),
         **missing_functions(),
@@ -139,6 +142,21 @@ def _logaddexp2(x: Any, y: Any) -> Any:
     x, y = _promoted(x, y)
     more = ((x - y).abs() * -_LOG_2).exp().log1p() / _LOG_2
     return torch.where(x == y, x + 1, torch.maximum(x, y) + more)
+
+
+def _product_and_addend(
+    product: Any, addend: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1
+) -> Any:
+    """``beta * addend + alpha * product(x, y)``, without the addend where its factor is 0."""
+    result = product(x, y)
+    result = result if alpha == 1 else result * alpha
+    if beta == 0:
+        return result
+    return result + (addend if beta == 1 else addend * beta)
+
+
+def _sum_of_products(x: Any, y: Any) -> Any:
+    return (x @ y).sum(0)
 
 
 def _sign(x: Any) -> Any:

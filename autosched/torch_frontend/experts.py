@@ -60,7 +60,8 @@ def _histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     if min == max or not x.dtype.is_floating_point:
         return NotImplemented  # torch takes the least and the largest element
     flat = x.reshape(-1)
-    place = ((flat - min) * bins / (max - min)).floor().clamp(max=bins - 1)
-    inside = (flat >= min) & (flat <= max)
+    low, high = (torch.full((), limit, dtype=x.dtype) for limit in (min, max))  # torch rounds them
+    place = ((flat - low) * bins / (high - low)).floor().clamp(max=bins - 1)
+    inside = (flat >= low) & (flat <= high)
     here = (place[:, None] == torch.arange(bins).to(x.dtype)) & inside[:, None]
     return here.sum(0).to(x.dtype)

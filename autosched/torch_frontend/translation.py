@@ -1,10 +1,11 @@
-"""Operators of torch whose arguments its ONNX exporter ignores: re-written, or refused."""
+"""Operators whose arguments torch's ONNX exporter ignores or rounds: re-written, or refused."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from autosched.graph.errors import ModelImportError
+from autosched.torch_frontend.aten.elementwise import is_half
 
 _BICUBIC, _BORDER = 2, 1  # torch's numbers of grid_sample's modes
 
@@ -25,6 +26,7 @@ def make_translatable(graph: Any, where: str) -> None:
             )
         _fix_sizes(node)
         _leave_out_addend(node)
+        _widen(node)
 
 
 def _untranslatable(node: Any) -> str:
@@ -77,6 +79,25 @@ def _leave_out_addend(node: Any) -> None:
     if node.target == torch.ops.aten.addmm.default and given.get("beta") == 0:
         node.target = torch.ops.aten.mm.default
         node.args, node.kwargs = (given["mat1"], given["mat2"]), {}
+
+
+def _widen(node: Any) -> None:
+    """A factor that float16 does not hold: torch rounds the product, the exporter the factor."""
+    import torch
+
+    aten = torch.ops.aten
+    if node.target not in (aten.mul.Tensor, aten.div.Tensor):
+        return
+    (x, other), value = node.args[:2], node.meta["val"]
+    factor = getattr(other, "meta", {}).get("val", other)
+    if value.dtype != torch.float16 or is_half(factor):
+        return
+    with node.graph.inserting_before(node):
+        wide = node.graph.call_function(aten._to_copy.default, (x,), {"dtype": torch.float32})
+        wide.meta["val"] = x.meta["val"].float()
+        result = node.graph.call_function(node.target, (wide, other))
+        result.meta["val"] = value.float()
+    node.target, node.args, node.kwargs = aten._to_copy.default, (result,), {"dtype": value.dtype}
 
 
 def arguments_of(node: Any) -> dict[str, Any]:

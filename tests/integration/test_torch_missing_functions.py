@@ -182,6 +182,8 @@ def test_histograms_are_torchs() -> None:
     """The last interval has its end, and NaN counts nowhere."""
     x = torch.tensor([[NAN, 0.0, 3.0, 1.5, -0.1], [3.1, 2.2, 0.75, 0.74, 1.0]])
     _assert_same(lambda x: (x.histc(4, 0, 3), x.double().histc(7, 0.5, 2)), x)
+    ends = torch.tensor([n / 100 * 0.6 + 0.1 for n in range(101)])
+    _assert_same(lambda x: (x.histc(100, 0.1, 0.7), x.double().histc(37, 0.1, 0.7)), ends)
 
 
 def test_scatters_that_reduce_are_torchs() -> None:
@@ -216,13 +218,24 @@ def test_what_a_factor_of_0_leaves_out_may_be_no_number() -> None:
         ),
         a, b, nothing,
     )  # fmt: skip
-    _assert_same(lambda a, b, c: (torch.addmm(c, a, b, beta=0), a.median()), a, b, nothing)
+    _assert_same(
+        lambda a, b, c: (
+            torch.addmm(c, a, b, beta=0), torch.addmv(c[:, 0], a, b[:, 0], beta=0, alpha=2),
+            torch.addbmm(c, a[None], b[None], beta=0), torch.addbmm(b[:3], a[None], b[None]),
+            torch.baddbmm(c[None], a[None], b[None], beta=0, alpha=2),
+            torch.baddbmm(b[None, :3], a[None], b[None], beta=0.5), a.median(),
+        ),
+        a, b, nothing,
+    )  # fmt: skip
 
 
 def test_factors_of_16_bit_floats_may_be_wide_numbers_of_a_tensor() -> None:
     """Torch rounds the product, not the factor."""
     x, factor = torch.tensor([1.0, -0.5, 0.25, 1e-4]).half(), torch.tensor(80000.0)
     _assert_same(lambda x, f: (x * f, f * x, x / f, x * f.double()), x, factor)
+    _assert_same(lambda x, f: (x * f, x / f, x * 8e4, f.double() * x, x.argsort()), x, factor)
+    factors = torch.tensor([100000, 100000, 2051, 3])  # several numbers are rounded
+    _assert_same(lambda x, f: (x * f, f * x, x / f, f / x, x * f[0]), x, factors)
 
 
 def test_running_logarithms_of_sums_do_not_overflow() -> None:

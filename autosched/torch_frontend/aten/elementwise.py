@@ -114,17 +114,17 @@ def _arithmetic(function: BinaryFunction, call: AtenCall) -> str:
 
 def _scaled(function: BinaryFunction, call: AtenCall) -> str:
     """Torch has factors in float32 that float16 does not hold; the first operand it rounds."""
-    if call.dtype != _HALF or _is_half(call["other"]):
+    if call.dtype != _HALF or is_half(call["other"]):
         return _arithmetic(function, call)
     first = call.add(CastOp(_WIDE), call.operand("self", _HALF))
     operands = first, call.operand("other", _WIDE)
     return call.add(CastOp(_HALF), call.add(BinaryOp(function), *operands))
 
 
-def _is_half(operand: Any) -> bool:
-    """Whether float16 has such numbers: neither too large nor too small."""
+def is_half(operand: Any) -> bool:
+    """Whether float16 has such numbers, neither too large nor too small, or torch rounds them."""
     if not isinstance(operand, float | int):
-        return _dtype_name(operand) == _HALF
+        return bool(operand.shape) or _dtype_name(operand) == _HALF
     return operand == 0 or not math.isfinite(operand) or _TINY <= abs(operand) <= _LARGEST
 
 

@@ -51,6 +51,8 @@ def _are_adjacent(axes: Sequence[int]) -> bool:
 def _are_crossed(shapes: Sequence[Shape]) -> bool:
     """Whether each index has a dimension of its own, in their order: [a, 1] and [b]."""
     rank = len(shapes)
+    if max(map(len, shapes)) != rank:
+        return False
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     return all(
         len(own) == rank and all(n == 1 for other, n in enumerate(own) if other != place)
