@@ -186,12 +186,13 @@ def _prune(args: argparse.Namespace) -> None:
     if args.model is not None:
         records = _replayable(records, args.model)
     records = prune(records, args.keep)
-    own = found.records if output == args.log else None
     store = open_store(output)
     if args.output is None and isinstance(store, RecordLog):
         copy: Path | None = backed_up(store.path)
     else:
         copy = spared(output, found.records)
+    # What is added from now on stays, unless other records are replaced, which the copy has.
+    own = found.records if copy is None or output == args.log else None
     kept = "" if copy is None else f"; what it was is in {copy}"
     store.replace(records, own)
     size = _size(store)

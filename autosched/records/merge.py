@@ -118,6 +118,7 @@ def merge(
     if keep is not None:
         records = prune(records, keep)
     copy = spared(out, merged.records)
-    store.replace(records, own)
+    # Without a copy all that was there is among the records that were read: the rest is newer.
+    store.replace(records, merged.records if copy is None else own)
     told = () if copy is None else (f"{store.name} had other records: what it was is in {copy}",)
     return RecordSet(records, (*merged.warnings, *told))

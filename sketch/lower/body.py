@@ -108,9 +108,9 @@ def _kept_inside(value: Expr, bounds: Interval, extent: int) -> Quasi:
     if (low < 0 or high >= extent) and value.dtype not in INDEX_DTYPES:
         value = cast(value, "int64")  # the last index may be too large for its type
     if low < 0:
-        value, low = binary("max", value, 0), 0
+        value, low, high = binary("max", value, 0), 0, max(high, 0)
     if high >= extent:
-        value, high = binary("min", value, extent - 1), extent - 1
+        value, low, high = binary("min", value, extent - 1), min(low, extent - 1), extent - 1
     return Quasi(value, low, high)
 
 

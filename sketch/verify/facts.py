@@ -108,10 +108,17 @@ class Facts:
                 found.append((Affine(whole), *ends))
         return tuple(found)
 
-    @property
+    @cached_property
     def impossible(self) -> bool:
-        """Whether the predicates can never hold, so that nothing runs here."""
-        return any(low > high for _, low, high in self.narrowed)
+        """Whether the predicates can never hold together, so that nothing runs here: none of an
+        element, say, that only loops beyond the end of an axis would reach.
+        """
+        found: dict[frozenset[tuple[LoopVar, int]], Interval] = {}
+        for index, low, high in self.narrowed:
+            terms, ends = frozenset(index.terms), (low - index.const, high - index.const)
+            before = found.get(terms, ends)
+            found[terms] = max(before[0], ends[0]), min(before[1], ends[1])
+        return any(low > high for low, high in found.values())
 
     def plain(self, index: Affine) -> Interval:
         """Least and largest value of a form by its loops alone.

@@ -218,6 +218,23 @@ def test_what_is_added_while_logs_are_merged_stays(kind, tmp_path, monkeypatch):
     assert sorted(r.decisions["i"] for r in open_store(out).read().records) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("command", ["merge", "prune"])
+def test_what_is_added_to_another_log_that_is_being_replaced_stays(command, tmp_path, monkeypatch):
+    log, out = RecordLog(tmp_path / "log.jsonl"), RecordLog(tmp_path / "out.jsonl")
+    log.append(LOG[:2])
+    out.append(LOG[:1])
+    look = merging.spared
+
+    def slowly(*arguments):
+        copy = look(*arguments)
+        out.append(LOG[4:])
+        return copy
+
+    monkeypatch.setattr(merging, "spared", slowly)
+    assert main(["records", command, str(log.path), "-o", str(out.path)]) == 0
+    assert out.read().records == (*LOG[:2], *LOG[4:])
+
+
 def test_statistics_are_of_the_cache_state_that_most_were_timed_in():
     times = [(1, 1.0, "warm"), (2, 2.0, "warm"), (1, 9.0, "dram_cold")]
     log = [record(tile, result=Timing((s,), state)) for tile, s, state in times]

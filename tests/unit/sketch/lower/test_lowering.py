@@ -166,3 +166,16 @@ def test_guards_are_known_however_the_index_is_written(guard: Callable[[Expr], E
     verify(nest)
     given = np.arange(1, 11, dtype=np.float32)
     assert run_nest(nest, {"X": given})["Y"].tolist() == [*given, *[0.0] * 10]
+
+
+@pytest.mark.parametrize("shift", [-29, 10])
+def test_indices_that_are_always_outside_are_kept_inside(shift: int) -> None:
+    data, where = placeholder((10,), name="X"), placeholder((20,), dtype="bool", name="W")
+
+    def element(i: Expr) -> Expr:
+        return select(where[i], data[cast(i + shift, "int16")], 1.0)
+
+    nest = lower(Sketch(ComputeDAG([compute((20,), element, name="Y")]), (), SMALL), {})
+    verify(nest)
+    given = {"X": np.zeros(10, np.float32), "W": np.arange(20) % 2 == 0}
+    assert run_nest(nest, given)["Y"].tolist() == [0.0, 1.0] * 10

@@ -10,11 +10,12 @@ import pytest
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import LoweringError
 from sketch.lang.expr import Axis, Const, Expr, select
-from sketch.lang.functions import maximum, minimum
+from sketch.lang.functions import equal, maximum, minimum
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import Compute, compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.lower.buffers import dense_buffer
+from sketch.nest.interpreter import run_nest
 from sketch.nest.loopnest import (
     Affine,
     Allocate,
@@ -30,6 +31,9 @@ from sketch.nest.loopnest import (
 )
 from sketch.population.population import sample
 from sketch.rules.generate import generate
+from sketch.schedule.sketch import Sketch
+from sketch.schedule.stage import StageId
+from sketch.schedule.steps import Split
 from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from sketch.verify import verify
@@ -171,6 +175,21 @@ def test_a_form_is_taken_out_as_often_as_an_index_has_it_at_least() -> None:
     bounded = facts.also((Predicate(Affine(((j, 1),)), 0, 9),))
     assert bounded.within(place, 99) and not bounded.within(place, 98)
     assert not facts.within(place, 99)
+
+
+def test_predicates_that_exclude_each_other_leave_nothing_to_run() -> None:
+    """Loops over 52 elements, the last of which would be 51, of an axis of 40."""
+    data = placeholder((10,), name="x")
+    dag = ComputeDAG([compute((40,), lambda i: select(equal(i, 51), data[i], 1.0), name="y")])
+    nest = lower(Sketch(dag, (Split(StageId(0), 0, (13,)),), SMALL), {})
+    verify(nest)
+    assert (run_nest(nest, {"x": np.zeros(10, np.float32)})["y"] == 1).all()
+    place = Affine(((LoopVar("i"), 13), (LoopVar("j"), 1)))
+    reaches = {var: 12 for var, _ in place.terms}
+    facts = Facts(reaches, dict.fromkeys(reaches, 1), (Predicate(place, 0, 40),))
+    later = place + Affine((), 1)
+    assert not facts.also((Predicate(later, 40, 50),)).impossible
+    assert facts.also((Predicate(later, 41, 50),)).impossible
 
 
 def test_what_is_said_to_be_within_is_within(rng: np.random.Generator) -> None:
