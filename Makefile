@@ -117,6 +117,7 @@ bench: $(RIVALS_STAMP)
 	-@$(BIN)/python -m benchmarks.bf16 --json benchmarks/results/bf16.json
 	@$(BIN)/python -m benchmarks.no_log $(COMPARED) --logs benchmarks/logs \
 		--json benchmarks/results/no_log.json
+	@rm -rf out/distilled
 	@$(BIN)/autosched records distill benchmarks/logs/*.jsonl -o out/distilled
 	@mv out/distilled/*.jsonl benchmarks/logs/
 	@$(BIN)/python -m benchmarks.readme_table
