@@ -227,7 +227,7 @@ class Timer:
                     errors[number], samples[number] = loaded, []
             for _ in range(rounds):
                 number = None
-                pace = 1.0 if pacer_s is None else self._request("pace") / pacer_s
+                pace = 1.0 if pacer_s is None else self._request("pace", pacer_s)
                 for number, taken in samples.items():
                     taken.append(at_usual_pace(self._request("sample", number), pace))
         except (ChildDiedError, ChildTimeoutError) as error:

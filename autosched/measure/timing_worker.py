@@ -172,9 +172,13 @@ class TimingWorker:
         """
         return self._middle(self._slots[slot])
 
-    def pace(self) -> float:
-        """Seconds of the pacer, taken as ``sample`` takes those of others."""
-        return self._middle(self._pacer)
+    def pace(self, pacer_s: float) -> float:
+        """How many times as slow as usual the machine is, by a sample of the pacer; 1 where that
+        could not be loaded.
+
+        ``pacer_s``: seconds that it usually takes.
+        """
+        return 1.0 if self._pacer is None else self._middle(self._pacer) / pacer_s
 
     def _middle(self, loaded: Any) -> float:
         bench, state = self._bench, self._options.state

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.ops.base import Op, TensorType, normalize_axis
 from autosched.graph.ops.elementwise import Identity
-from autosched.graph.top_elements import MOST_ELEMENTS, top_elements
+from autosched.graph.top_elements import are_few, top_elements
 from autosched.onnx.importer.site import Site, UnsupportedError
 
 
@@ -20,8 +20,8 @@ def import_top_k(site: Site) -> None:
         raise UnsupportedError("its data has no dimensions")
     axis = normalize_axis(site.attributes.get("axis", -1), len(shape))
     count = _count(site)
-    if not 0 < count <= shape[axis] <= MOST_ELEMENTS:
-        raise UnsupportedError(f"{count} of {shape[axis]} elements")
+    if not (0 < count <= shape[axis] and are_few(shape, axis)):
+        raise UnsupportedError(f"{count} of {shape[axis]} elements of {site.type(0)}")
     largest = bool(site.attributes.get("largest", 1))
     results = top_elements(_Parts(site), site.input(0), count, axis, largest)
     for index, value in enumerate(results):

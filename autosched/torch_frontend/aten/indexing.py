@@ -15,7 +15,7 @@ from autosched.graph.ops.elementwise import CastOp
 from autosched.graph.ops.gather import Gather, GatherElements, GatherPoints
 from autosched.graph.ops.movement import Expand
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
-from autosched.graph.top_elements import MOST_ELEMENTS, top_elements
+from autosched.graph.top_elements import are_few, top_elements
 from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
 
 _INDEX: Final = "int64"
@@ -117,7 +117,7 @@ def _ordered(call: AtenCall, count: int, descending: bool) -> tuple[str, str]:
     """The first elements along a dimension and their positions; short rows only."""
     shape = call.shape("self")
     call.require(bool(shape) and count > 0, "an order of nothing")
-    call.require(shape[axis_of(call)] <= MOST_ELEMENTS, "an order of many elements")
+    call.require(are_few(shape, axis_of(call)), "an order of many elements")
     return top_elements(call, call.value("self"), count, axis_of(call), descending)
 
 

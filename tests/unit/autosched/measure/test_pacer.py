@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -233,8 +234,14 @@ def test_the_child_measures_beside_the_pacer(state: CacheState) -> None:
     assert bench.runs == 2 * [k for kernel in (1e-3, *samples) for k in [kernel] * each]
     bench.runs.clear()
     worker.load(request(3e-3), 0)
-    assert worker.sample(0) / worker.pace() == pytest.approx(3.0)
+    assert worker.sample(0) / worker.pace(1e-3) == pytest.approx(3e-3)
     assert bench.runs == [3e-3] * 7 + [1e-3] * 6, "in turns the pacer runs by itself"
+
+
+def test_a_pacer_that_cannot_be_loaded_says_nothing() -> None:
+    worker = started(Bench(Machine(lambda now: 1.4)), "warm")
+    worker.pacer(replace(request(1e-3), sketch="unknown"))
+    assert worker.pace(1e-3) == 1.0
 
 
 def test_without_its_usual_time_the_pacer_does_not_run() -> None:

@@ -50,7 +50,7 @@ class Machine:
             if pace == CRASH:
                 raise ChildDiedError("SIGSEGV")
             self.pace = pace
-            return pace
+            return pace / arguments[0]
         return SECONDS[arguments[0]] * min(self.pace, 1.5)
 
 
