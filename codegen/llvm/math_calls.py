@@ -21,6 +21,7 @@ from codegen.llvm.writer import Writer
 _LN2_HIGH: Final = 0.693359375
 _LN2_LOW: Final = -2.12194440e-4
 ROUND: Final = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
+ROUND_BITS: Final = 0x4B400000  # of ROUND
 # Beyond it, the exponential is zero or infinite.
 EXP_RANGE: Final = (-104.0, 89.0)
 _EXP: Final = (
@@ -188,18 +189,20 @@ class Lanes:
 
     def exp(self, x: str) -> str:
         """The exponential: e**r times 2**n, scaled in two steps so that denormals round once."""
-        x = self._clamp(x, *EXP_RANGE)
+        p, shifted, n = self._reduced(self._clamp(x, *EXP_RANGE))
+        return self._scaled(self.add(p, self.const(1.0)), shifted, n)
+
+    def _reduced(self, x: str) -> tuple[str, str, str]:
+        """``exp(r) - 1``, for ``x = n * ln 2 + r``; n with and without what rounded it."""
         shifted = self.fma(x, self.const(1.44269504088896341), self.const(ROUND))
         n = self.sub(shifted, self.const(ROUND))
         r = self.fma(n, self.const(-_LN2_HIGH), x)
         r = self.fma(n, self.const(-_LN2_LOW), r)
-        p = self.fma(self.horner(_EXP, r), self.mul(r, r), r)
-        p = self.add(p, self.const(1.0))
-        return self._scaled(p, shifted, n)
+        return self.fma(self.horner(_EXP, r), self.mul(r, r), r), shifted, n
 
     def _scaled(self, p: str, shifted: str, n: str) -> str:
         """``p * 2**n``; the integer sits in the low bits of the shifted number, too."""
-        whole = self._op("sub", self.int, self.bits(shifted), self.const_int(0x4B400000))
+        whole = self._op("sub", self.int, self.bits(shifted), self.const_int(ROUND_BITS))
         half = self._op("ashr", self.int, whole, self.const_int(1))
         rest = self._op("sub", self.int, whole, half)
         return self.mul(self.mul(p, self._power_of_two(half)), self._power_of_two(rest))

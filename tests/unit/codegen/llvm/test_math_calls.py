@@ -53,7 +53,7 @@ BOUNDS = {
     "ceil": 0.0,
     "round": 0.0,
     "trunc": 0.0,
-    "expm1": 1.0,
+    "expm1": 2.5,
     "log1p": 1.0,
     "sin": 1.0,
     "cos": 1.0,
