@@ -21,7 +21,7 @@ from codegen.llvm.writer import Writer
 _LN2_HIGH: Final = 0.693359375
 _LN2_LOW: Final = -2.12194440e-4
 ROUND: Final = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
-ROUND_BITS: Final = 0x4B400000  # of ROUND
+ROUND_BITS: Final = 0x4B400000
 # Beyond it, the exponential is zero or infinite.
 EXP_RANGE: Final = (-104.0, 89.0)
 _EXP: Final = (

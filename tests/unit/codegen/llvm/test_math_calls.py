@@ -54,7 +54,7 @@ BOUNDS = {
     "round": 0.0,
     "trunc": 0.0,
     "expm1": 2.5,
-    "log1p": 1.0,
+    "log1p": 4.0,
     "sin": 1.0,
     "cos": 1.0,
     "tan": 1.0,
