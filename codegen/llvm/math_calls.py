@@ -5,8 +5,7 @@ denormal range counted in absolute terms of 2**-149):
 
     exp 2, log 2, sqrt 0.5, rsqrt 1.5, tanh 3, erf 3, sigmoid 3, pow 2; floor and ceil are exact.
 
-Infinities, NaN, overflow and denormal numbers give what the C library gives.
-Without FMA (SSE2) the bounds are 4 for tanh, erf and sigmoid.
+Infinities, NaN and denormals are as in the C library.  Without FMA tanh, erf, sigmoid have 4.
 """
 
 from __future__ import annotations
@@ -193,7 +192,7 @@ class Lanes:
         return self._scaled(self.add(p, self.const(1.0)), shifted, n)
 
     def _reduced(self, x: str) -> tuple[str, str, str]:
-        """``exp(r) - 1``, for ``x = n * ln 2 + r``; n with and without what rounded it."""
+        """``exp(r) - 1``, ``x = n * ln 2 + r``; n with and without what rounded it."""
         shifted = self.fma(x, self.const(1.44269504088896341), self.const(ROUND))
         n = self.sub(shifted, self.const(ROUND))
         r = self.fma(n, self.const(-_LN2_HIGH), x)

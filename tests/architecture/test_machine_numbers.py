@@ -117,6 +117,10 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_ADVISE_HUGE_PAGES": "Linux",
     },
     "codegen/kernel.py": {"BUFFER_ALIGNMENT": "C ABI: what callers promise on every target"},
+    "codegen/llvm/float_calls.py": {
+        "_EXPM1_RANGE": "where float32 has -1 and infinity",
+        "_OWN_RESULT": "half the precision of float32",
+    },
     "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
     "codegen/llvm/module.py": {"_STACK_ALIGNMENT": "calling conventions of x86-64 and AArch64"},
