@@ -16,6 +16,7 @@ PLACES: Final[Mapping[str, str]] = {
     "codegen/elf/": "the ELF format",
     "codegen/host.py": "makes targets: these are the numbers that go into them",
     "codegen/llvm/permission.py": "Linux: a system call",
+    "codegen/llvm/float_calls.py": "where float32 has -1 and infinity, half its precision",
     "codegen/llvm/math_calls.py": "coefficients of polynomials, to the precision of a float type",
     "codegen/llvm/wide_calls.py": "lanes of AVX-512's registers; a float whose lowest bit is 1",
     "sketch/operators/activations.py": "constants of the definition of an operator",
@@ -117,10 +118,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_ADVISE_HUGE_PAGES": "Linux",
     },
     "codegen/kernel.py": {"BUFFER_ALIGNMENT": "C ABI: what callers promise on every target"},
-    "codegen/llvm/float_calls.py": {
-        "_EXPM1_RANGE": "where float32 has -1 and infinity",
-        "_OWN_RESULT": "half the precision of float32",
-    },
     "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
     "codegen/llvm/module.py": {"_STACK_ALIGNMENT": "calling conventions of x86-64 and AArch64"},
