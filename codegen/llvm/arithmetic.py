@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from codegen.llvm.conversions import Conversions
-from codegen.llvm.double_calls import DoubleLanes
 from codegen.llvm.features import ProcessorFeatures
-from codegen.llvm.float_calls import FloatLanes
+from codegen.llvm.functions.of_float32 import FloatLanes
+from codegen.llvm.functions.of_float64 import DoubleLanes
+from codegen.llvm.functions.of_tables import WideLanes
 from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
-from codegen.llvm.wide_calls import WideLanes
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import is_float, is_unsigned
 from sketch.lang.expr import Cast

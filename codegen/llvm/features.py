@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codegen.llvm.wide_calls import REGISTER_LANES
+from codegen.llvm.functions.of_tables import REGISTER_LANES
 from sketch.target.target import Target
 
 

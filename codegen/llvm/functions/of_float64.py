@@ -8,7 +8,7 @@ inverses; rsqrt and sigmoid are within 2.
 
 from __future__ import annotations
 
-from codegen.llvm import libm
+from codegen.llvm.functions import libm
 from codegen.llvm.values import literal, vector_type
 from codegen.llvm.writer import Writer
 

@@ -1,8 +1,8 @@
 """All elementary functions of float32: polynomials, and the C library's where there is none.
 
-Largest errors of the C library's functions (glibc), in units in the last place: sin, cos, tan,
-asin, acos and atan 1, the hyperbolic functions and their inverses 2; fmod is exact.  Those of the
-others: expm1 2.5, log1p 4.
+Largest errors of the C library's functions (glibc), in units in the last place: asin and acos 1,
+the hyperbolic functions and their inverses 2; fmod is exact.  Those of the others: expm1 2.5,
+log1p 4.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from codegen.llvm import libm
-from codegen.llvm.math_calls import ROUND_BITS, Lanes
+from codegen.llvm.functions import libm
+from codegen.llvm.functions.angles import AngleLanes
+from codegen.llvm.functions.lanes import ROUND_BITS
 
 _EXPM1_RANGE: Final = (-18.0, 89.0)  # beyond it, the result is -1 or infinite
 _OWN_RESULT: Final = 2.0**-25  # what is smaller is its own expm1
 
 
-class FloatLanes(Lanes):
+class FloatLanes(AngleLanes):
     """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
 
     def _call(self, symbol: str, *operands: str) -> str:
@@ -49,18 +50,6 @@ class FloatLanes(Lanes):
         result = self.pick(self.test("oeq", u, infinite), u, result)
         return self.pick(self.test("oeq", u, one), x, result)
 
-    def sin(self, x: str) -> str:
-        """Sine."""
-        return self._call("sinf", x)
-
-    def cos(self, x: str) -> str:
-        """Cosine."""
-        return self._call("cosf", x)
-
-    def tan(self, x: str) -> str:
-        """Tangent."""
-        return self._call("tanf", x)
-
     def asin(self, x: str) -> str:
         """Inverse sine."""
         return self._call("asinf", x)
@@ -68,10 +57,6 @@ class FloatLanes(Lanes):
     def acos(self, x: str) -> str:
         """Inverse cosine."""
         return self._call("acosf", x)
-
-    def atan(self, x: str) -> str:
-        """Inverse tangent."""
-        return self._call("atanf", x)
 
     def sinh(self, x: str) -> str:
         """Hyperbolic sine."""

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 
-from codegen.llvm.float_calls import FloatLanes
-from codegen.llvm.math_calls import EXP_RANGE, ROUND
+from codegen.llvm.functions.lanes import EXP_RANGE, ROUND
+from codegen.llvm.functions.of_float32 import FloatLanes
 from codegen.llvm.values import literal
 
 _POINTS: Final = 32  # lanes of two registers

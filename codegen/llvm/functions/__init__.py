@@ -1,0 +1,1 @@
+"""Elementary functions, for scalars and vectors alike."""
