@@ -13,6 +13,7 @@ from sketch.nest.lanes import lane_bytes
 from sketch.rules.patterns import coefficient_of, longest
 from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import is_vector_friendly
+from sketch.rules.tiling import tiled_producer
 from sketch.schedule.program import StagePlan
 from sketch.schedule.stage import Role
 from sketch.schedule.steps import Rfactor
@@ -26,36 +27,47 @@ _CHUNKS_PER_THREAD = 4
 class AddRfactor:
     """Partial results per lane where the operands are contiguous along the reduction, and per
     chunk where there are fewer points than threads, or too few to fill vectors on all threads.
+
+    A reduction that something goes on with element by element is split before that is scheduled:
+    what is left of the reduction is fused with it then.
     """
 
     eager: ClassVar[bool] = False
 
     def applies(self, state: State, stage: StagePlan) -> Verdict:
-        """Reductions that neither tiling nor plain vectors serve well."""
-        op = stage.op
-        if op.reduce is None or Role.COMBINE in stage.roles:
+        """Reductions that neither tiling nor plain vectors serve well, and what reads them."""
+        found = _to_split(state, stage)
+        if found is None:
             return Verdict.SKIP
-        chunked = _chunks(stage, state.target) is not None
-        if chunked and _only_chunks(op, state.target):
+        chunked = _chunks(found, state.target) is not None
+        if chunked and _only_chunks(found.op, state.target):
             return Verdict.APPLY_AND_STOP
-        if not wants_lanes(op, state.target):
+        if not wants_lanes(found.op, state.target):
             return Verdict.APPLY if chunked else Verdict.SKIP
         return Verdict.APPLY_AND_STOP
 
     def apply(self, state: State, stage: StagePlan) -> tuple[State, ...]:
         """By chunks, by lanes, or either; all new stages are still to be scheduled."""
-        op, target = stage.op, state.target
+        split = _to_split(state, stage)
+        assert split is not None
+        op, target = split.op, state.target
         found: list[State] = []
-        axis = _chunks(stage, target)
+        axis = _chunks(split, target)
         if axis is not None:
             parts = min(axis.extent, _CHUNKS_PER_THREAD * target.threads)
-            found.append(state.then(Rfactor(stage.id, stage.axis(axis), parts, interleave=False)))
+            found.append(state.then(Rfactor(split.id, split.axis(axis), parts, interleave=False)))
         if axis is None or (wants_lanes(op, target) and not _only_chunks(op, target)):
             axis = _lanes(op, target)
             assert axis is not None
             parts = _vector_lanes(op, target)
-            found.append(state.then(Rfactor(stage.id, stage.axis(axis), parts, interleave=True)))
+            found.append(state.then(Rfactor(split.id, split.axis(axis), parts, interleave=True)))
         return tuple(found)
+
+
+def _to_split(state: State, stage: StagePlan) -> StagePlan | None:
+    """The stage, if it reduces, or the reduction that it would be fused with, as it is written."""
+    found = stage if stage.op.reduce is not None else tiled_producer(state, stage)
+    return None if found is None or Role.COMBINE in found.roles else found
 
 
 def wants_lanes(op: Compute, target: Target) -> bool:
