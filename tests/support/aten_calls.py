@@ -293,6 +293,14 @@ WINDOWS: Final[Calls] = {
         (MAPS,),
     ),
     "avg_pool3d.default": (lambda x: functional.avg_pool3d(x, 2, padding=1), (VOLUMES,)),
+    "col2im.default": (
+        lambda x, y, z: (
+            functional.fold(x, (6, 7), (3, 2), padding=1),
+            functional.fold(y, (6, 8), (2, 4), stride=(2, 4)),
+            functional.fold(z, (1, 40), (1, 9), stride=(1, 4)),
+        ),
+        (_numbers(2, 18, 48), _numbers(1, 16, 6), _numbers(2, 9, 8)),
+    ),
     "convolution.default": (
         lambda x, w: (
             functional.conv2d(x, w[:, :2, :3, :3], torch.ones(2), (1, 2), (2, 1), 2, 2),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from autosched.graph.ops.activation import Activation
 from autosched.graph.ops.base import Op, TensorType
+from autosched.graph.ops.columns import Fold, lower_fold
 from autosched.graph.ops.conv import Conv, lower_conv
 from autosched.graph.ops.conv_transpose import ConvTranspose, lower_conv_transpose
 from autosched.graph.ops.einsum import Einsum, lower_einsum
@@ -112,6 +113,7 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     ArgReduce: lower_arg_reduce,
     Cumulative: lower_cumulative,
     Resample: lower_resample,
+    Fold: lower_fold,
     Reshape: lower_reshape,
     Transpose: lower_transpose,
     Concat: lower_concat,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from autosched.graph.ops.columns import Fold, steps_of_fold
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.graph.ops.pooling import Pool, PoolMode
@@ -62,6 +63,17 @@ def _adaptive_max(rank: int, call: AtenCall) -> tuple[str | None, ...]:
     return _adaptive("max", rank, call), None
 
 
+def _fold(call: AtenCall) -> str:
+    call.require(len(call.shape("self")) == 3, "columns without a batch")
+    names = "output_size", "kernel_size", "stride", "padding", "dilation"
+    image, block, strides, padding, dilation = (per_dimension(call[name], 2) for name in names)
+    value = call.value("self")
+    fold = Fold(image, block, strides, padding * 2, dilation)
+    for op in steps_of_fold(fold, call.shape("self")):
+        value = call.add(op, value)
+    return value
+
+
 WINDOWS: Final[Mapping[str, Converter]] = {
     "_adaptive_avg_pool2d.default": partial(_adaptive, "avg", 2),
     "_adaptive_avg_pool3d.default": partial(_adaptive, "avg", 3),
@@ -69,6 +81,7 @@ WINDOWS: Final[Mapping[str, Converter]] = {
     "adaptive_max_pool3d.default": partial(_adaptive_max, 3),
     "avg_pool2d.default": partial(_pool, "avg", 2),
     "avg_pool3d.default": partial(_pool, "avg", 3),
+    "col2im.default": _fold,
     "convolution.default": _convolution,
     "max_pool2d_with_indices.default": partial(_max_pool, 2),
     "max_pool3d_with_indices.default": partial(_max_pool, 3),

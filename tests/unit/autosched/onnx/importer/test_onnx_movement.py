@@ -204,18 +204,33 @@ def test_constant_places_beyond_the_data_run_on_the_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "block", "host"),
-    [((4, 6), (2, 3), False), ((5,), (1,), False), ((4, 6), (3, 2), True)],
+    ("image", "block", "attributes", "kinds"),
+    [
+        ((4, 6), (2, 3), {"strides": [2, 3]}, ["reshape", "transpose", "reshape"]),
+        ((5,), (1,), {"strides": [1]}, ["reshape", "transpose", "reshape"]),
+        ((4, 6), (3, 2), {"strides": [3, 2]}, ["reshape", "fold"]),  # a rest stays 0
+        ((7, 9), (3, 2), {}, ["reshape", "fold"]),
+        ((7, 9), (3, 4), {"strides": [2, 3], "pads": [1, 0, 2, 3]}, ["reshape", "fold"]),
+        ((9, 8), (2, 3), {"dilations": [3, 2], "strides": [2, 1]}, ["reshape", "fold"]),
+        ((100,), (12,), {"strides": [5], "pads": [3, 4]}, ["reshape", "fold"]),
+        ((4, 5, 6), (2, 2, 3), {"strides": [1, 2, 3]}, ["reshape", "fold"]),
+    ],
 )
-def test_blocks_make_an_image(image: tuple[int, ...], block: tuple[int, ...], host: bool) -> None:
-    """Those that overlap, or leave a rest, are put together on the host."""
-    blocks = int(np.prod([n // b for n, b in zip(image, block, strict=True)]))
+def test_blocks_make_an_image(
+    image: tuple[int, ...], block: tuple[int, ...], attributes: dict[str, Any], kinds: list[str]
+) -> None:
+    rank = len(image)
+    pads = attributes.get("pads", [0] * (2 * rank))
+    blocks = 1
+    for d, (extent, tap) in enumerate(zip(image, block, strict=True)):
+        reach = (tap - 1) * attributes.get("dilations", [1] * rank)[d] + 1
+        room = extent + pads[d] + pads[rank + d] - reach
+        blocks *= room // attributes.get("strides", [1] * rank)[d] + 1
     shape = (2, 3 * int(np.prod(block)), blocks)
     inputs = {"x": np.random.default_rng(2).standard_normal(shape).astype(np.float32)}
     constants = {"n": ints(*image), "b": ints(*block)}
-    model = node_model("Col2Im", {"strides": list(block)}, inputs, constants, 18)
-    network = compare(model, inputs, compiled=not host)
-    assert any(node.op.on_host for node in network.graph.nodes) == host
+    network = compare(node_model("Col2Im", attributes, inputs, constants, 18), inputs)
+    assert [node.op.kind for node in network.graph.nodes] == kinds
 
 
 def test_constant_indices_in_steps_are_slices() -> None:
