@@ -3,7 +3,7 @@
 Largest errors against float64 over the whole range (units in the last place, results in the
 denormal range counted in absolute terms of 2**-149):
 
-    exp 2, log 2, sqrt 0.5, rsqrt 1.5, tanh 3, erf 3, sigmoid 3, pow 2; floor and ceil are exact.
+    exp 2, log 2, sqrt 0.5, rsqrt 1.5, tanh 3, erf 3, sigmoid 3; floor and ceil are exact.
 
 Infinities, NaN and denormals are as in the C library.  Without FMA tanh, erf, sigmoid have 4.
 """
@@ -66,22 +66,6 @@ _ERF_LARGE: Final = (
     -6.34846687e-1,
     -1.28717512e-1,
 )
-# log(m) / (m - 1) is not needed in double: atanh series of s = (m - 1) / (m + 1), |s| < 0.172
-_ATANH: Final = (2 / 13, 2 / 11, 2 / 9, 2 / 7, 2 / 5, 2 / 3, 2.0)
-_EXP_DOUBLE: Final = (
-    1 / 3628800,
-    1 / 362880,
-    1 / 40320,
-    1 / 5040,
-    1 / 720,
-    1 / 120,
-    1 / 24,
-    1 / 6,
-    0.5,
-    1.0,
-    1.0,
-)
-_LN2_DOUBLE: Final = 0.6931471805599453
 
 
 class Lanes:
@@ -303,98 +287,3 @@ class Lanes:
         inside = self.test("olt", size, self.const(8388608.0))
         near = self.sub(self.add(size, self.const(8388608.0)), self.const(8388608.0))
         return self.pick(inside, self.copysign(near, x), x)
-
-    def pow(self, x: str, y: str) -> str:
-        """``x**y`` through log and exp in float64; C's rules for negative, zero, infinite, NaN."""
-        size = self.fabs(x)
-        result = self._exp_double(self._times(self._log_double(size), y))
-        zero, infinity = self.const(0.0), self.const(float("inf"))
-        rising = self.test("ogt", y, zero)
-        at_zero = self.pick(rising, zero, infinity)
-        result = self.pick(self.test("oeq", size, zero), at_zero, result)
-        at_infinity = self.pick(rising, infinity, zero)
-        result = self.pick(self.test("oeq", size, infinity), at_infinity, result)
-        result = self._signed_power(x, y, result)
-        unit = self.test("oeq", x, self.const(1.0))
-        trivial = self.writer.emit(f"or {self.mask} {unit}, {self.test('oeq', y, zero)}")
-        undefined = self.writer.emit(
-            f"or {self.mask} {self.test('uno', x, x)}, {self.test('uno', y, y)}"
-        )
-        result = self.pick(undefined, self.const(float("nan")), result)
-        return self.pick(trivial, self.const(1.0), result)
-
-    def _signed_power(self, x: str, y: str, result: str) -> str:
-        """Negative bases: odd exponents negate, fractions are NaN."""
-        whole = self.test("oeq", self.floor(y), y)
-        half = self.mul(y, self.const(0.5))
-        even = self.test("oeq", self.floor(half), half)
-        negative = self._op("icmp slt", self.int, self.bits(x), self.const_int(0))
-        below = self.test("olt", x, self.const(0.0))
-        finite = self.test("ogt", x, self.const(float("-inf")))
-        odd = self._op("xor", self.mask, even, self._splat("i1", "true"))
-        flip = self._op("and", self.mask, self._op("and", self.mask, whole, odd), negative)
-        result = self.pick(flip, self.writer.emit(f"fneg {self.float} {result}"), result)
-        broken = self._op("xor", self.mask, whole, self._splat("i1", "true"))
-        bad = self._op("and", self.mask, self._op("and", self.mask, broken, below), finite)
-        one = self.test("oeq", x, self.const(-1.0))
-        endless = self.test("oeq", self.fabs(y), self.const(float("inf")))
-        result = self.pick(self._op("and", self.mask, one, endless), self.const(1.0), result)
-        return self.pick(bad, self.const(float("nan")), result)
-
-    def _horner_double(self, coefficients: Sequence[float], x: str) -> str:
-        result = self.const_double(coefficients[0])
-        for coefficient in coefficients[1:]:
-            result = self.writer.intrinsic(
-                "fmuladd", "double", self.width, (result, x, self.const_double(coefficient))
-            )
-        return result
-
-    def _log_double(self, x: str) -> str:
-        """log(x) in float64 for finite x > 0, float32 denormals included."""
-        wide, kind = self.double, vector_type("i64", self.width)
-        value = self.writer.emit(f"fpext {self.float} {x} to {wide}")
-        bits = self.writer.emit_free(f"bitcast {wide} {value} to {kind}")
-        base = self._splat("i64", str(0x3FE6A09E667F3BCD))
-        offset = self._op("sub", kind, bits, base)
-        exponent = self._op("ashr", kind, offset, self._splat("i64", "52"))
-        shift = self._op("shl", kind, exponent, self._splat("i64", "52"))
-        m = self.writer.emit_free(f"bitcast {kind} {self._op('sub', kind, bits, shift)} to {wide}")
-        one = self.const_double(1.0)
-        s = self._op("fdiv", wide, self._op("fsub", wide, m, one), self._op("fadd", wide, m, one))
-        square = self._op("fmul", wide, s, s)
-        log_m = self._op("fmul", wide, self._horner_double(_ATANH, square), s)
-        narrow = self.writer.emit(f"trunc {kind} {exponent} to {self.int}")
-        e = self.writer.emit(f"sitofp {self.int} {narrow} to {wide}")
-        return self.writer.intrinsic(
-            "fmuladd", "double", self.width, (e, self.const_double(_LN2_DOUBLE), log_m)
-        )
-
-    def _times(self, log_x: str, y: str) -> str:
-        """``log_x * y``, limited to where exp of a float32 still changes."""
-        wide = self.double
-        y64 = self.writer.emit(f"fpext {self.float} {y} to {wide}")
-        product = self._op("fmul", wide, log_x, y64)
-        for compare, limit in (("olt", -110.0), ("ogt", 95.0)):
-            test = self._op(f"fcmp {compare}", wide, product, self.const_double(limit))
-            product = self.pick(test, self.const_double(limit), product, wide)
-        return product
-
-    def _exp_double(self, x: str) -> str:
-        """exp(x) rounded to float32, -110 <= x <= 95."""
-        wide, kind = self.double, vector_type("i64", self.width)
-        magic = self.const_double(6755399441055744.0)
-        shifted = self.writer.intrinsic(
-            "fmuladd", "double", self.width, (x, self.const_double(1.4426950408889634), magic)
-        )
-        n = self._op("fsub", wide, shifted, magic)
-        r = self.writer.intrinsic(
-            "fmuladd", "double", self.width, (n, self.const_double(-_LN2_DOUBLE), x)
-        )
-        p = self._horner_double(_EXP_DOUBLE, r)
-        bits = self.writer.emit_free(f"bitcast {wide} {shifted} to {kind}")
-        exponent = self._op("shl", kind, bits, self._splat("i64", "52"))
-        scaled = self._op(
-            "add", kind, self.writer.emit_free(f"bitcast {wide} {p} to {kind}"), exponent
-        )
-        value = self.writer.emit_free(f"bitcast {kind} {scaled} to {wide}")
-        return self.writer.emit(f"fptrunc {wide} {value} to {self.float}")

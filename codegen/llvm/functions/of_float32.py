@@ -1,8 +1,6 @@
-"""All elementary functions of float32: polynomials, and the C library's where there is none.
+"""All elementary functions of float32.
 
-Largest errors of the C library's functions (glibc), in units in the last place: asin and acos 1,
-the hyperbolic functions and their inverses 2; fmod is exact.  Those of the others: expm1 2.5,
-log1p 4.
+Largest errors of those of this file, in units in the last place: expm1 2.5, log1p 4.
 """
 
 from __future__ import annotations
@@ -10,23 +8,18 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from codegen.llvm.functions import libm
 from codegen.llvm.functions.angles import AngleLanes
+from codegen.llvm.functions.hyperbolic import HyperbolicLanes
 from codegen.llvm.functions.lanes import ROUND_BITS
+from codegen.llvm.functions.powers import PowerLanes
+from codegen.llvm.functions.remainders import RemainderLanes
 
 _EXPM1_RANGE: Final = (-18.0, 89.0)  # beyond it, the result is -1 or infinite
 _OWN_RESULT: Final = 2.0**-25  # what is smaller is its own expm1
 
 
-class FloatLanes(AngleLanes):
+class FloatLanes(PowerLanes, AngleLanes, HyperbolicLanes, RemainderLanes):
     """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
-
-    def _call(self, symbol: str, *operands: str) -> str:
-        return libm.call(self.writer, symbol, "float", self.width, operands)
-
-    def fmod(self, x: str, y: str) -> str:
-        """The exact remainder, with the sign of x."""
-        return self._call("fmodf", x, y)
 
     def expm1(self, x: str) -> str:
         """``2**n * (exp(r) - 1) + (2**n - 1)``, by halves, since 2**128 is infinite.
@@ -49,31 +42,3 @@ class FloatLanes(AngleLanes):
         result = self.mul(self.log(u), self.div(x, self.sub(u, one)))
         result = self.pick(self.test("oeq", u, infinite), u, result)
         return self.pick(self.test("oeq", u, one), x, result)
-
-    def asin(self, x: str) -> str:
-        """Inverse sine."""
-        return self._call("asinf", x)
-
-    def acos(self, x: str) -> str:
-        """Inverse cosine."""
-        return self._call("acosf", x)
-
-    def sinh(self, x: str) -> str:
-        """Hyperbolic sine."""
-        return self._call("sinhf", x)
-
-    def cosh(self, x: str) -> str:
-        """Hyperbolic cosine."""
-        return self._call("coshf", x)
-
-    def asinh(self, x: str) -> str:
-        """Inverse hyperbolic sine."""
-        return self._call("asinhf", x)
-
-    def acosh(self, x: str) -> str:
-        """Inverse hyperbolic cosine."""
-        return self._call("acoshf", x)
-
-    def atanh(self, x: str) -> str:
-        """Inverse hyperbolic tangent."""
-        return self._call("atanhf", x)
