@@ -1,4 +1,4 @@
-"""Loads whose lanes lie a few elements apart: registers of neighbours, and shuffles of two.
+"""Loads whose lanes lie a few elements apart, or go backwards: registers of neighbours, shuffled.
 
     lanes 0, 3, 6, ... of x    ->    3 registers of x, 2 shuffles
 
@@ -44,6 +44,8 @@ def strided_load(
     size = size_of(dtype)
     apart, rest = divmod(address.lane, size)
     lanes = _first_lanes(guard.mask, width)
+    if apart == -1 and rest == 0 and address.offsets is None:
+        return _reversed_load(memory, dtype, width, address, guard)
     simple = address.offsets is None and rest == 0 and size >= _LEAST_BYTES
     # Log2 many shuffles of each register are cheaper than a gather while there are few of these.
     if not simple or not lanes or not 1 < apart <= width // 2:
@@ -66,6 +68,22 @@ def strided_load(
     return memory.writer.emit_free(
         f"select {masks} {guard.mask}, {kind} {joined}, {kind} zeroinitializer"
     )
+
+
+def _reversed_load(memory: Words, dtype: str, width: int, address: Address, guard: Guard) -> str:
+    """Lanes that go backwards: what lies before the first, turned round."""
+    size, order = size_of(dtype), ", ".join(f"i32 {lane}" for lane in reversed(range(width)))
+
+    def turned(kind: str, value: str) -> str:
+        text = f"shufflevector {kind} {value}, {kind} poison, <{width} x i32> <{order}>"
+        return memory.writer.emit_free(text)
+
+    mask = guard.mask
+    if mask is not None:
+        mask = turned(vector_type("i1", width), mask)
+    at = Address(address.base, address.const - (width - 1) * size, size, None)
+    block = memory.load_words(dtype, width, at, Guard(guard.condition, mask))
+    return turned(vector_type(MEMORY_TYPES[dtype], width), block)
 
 
 def _first_lanes(mask: str | None, width: int) -> int:

@@ -53,6 +53,23 @@ def test_strides_read_what_they_name(name: str, target: Target, rng: np.random.G
         check_run(dag, random_inputs(dag, rng), target.with_threads(1), choice=seed, seed=seed)
 
 
+def backwards(count: int, dtype: str) -> ComputeDAG:
+    x = placeholder((3, count), dtype, name="x")
+    return ComputeDAG([compute((3, count), lambda n, i: x[n, count - 1 - i] + x[n, i], name="y")])
+
+
+@pytest.mark.parametrize("count", [16, 37, 64, 5])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16", "int8"])
+def test_lanes_that_go_backwards(count: int, dtype: str, rng: np.random.Generator) -> None:
+    dag = backwards(count, dtype)
+    for seed, target in enumerate(runnable()):
+        check_run(dag, random_inputs(dag, rng), target.with_threads(1), choice=seed, seed=seed)
+
+
+def test_lanes_that_go_backwards_are_no_gather(rng: np.random.Generator) -> None:
+    assert "masked.gather" not in text_of(backwards(64, "float32"), rng)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int64", "float16", "int8"])
 def test_elements_of_other_sizes(dtype: str, rng: np.random.Generator) -> None:
     dag = strided(3, 37, 1, dtype)
