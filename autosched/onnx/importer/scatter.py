@@ -1,13 +1,15 @@
-"""Importers of ScatterND and ScatterElements: what is replaced at places that are known, or at few
-that are not.
+"""Importers of ScatterND and ScatterElements: what is replaced or added at places that are known,
+or replaced at few that are not.
 
     data[1:3] = updates     ->    Concat(data[:1], updates, data[3:])
 
-Assignments to slices, and to elements whose places are constants, are written so by exporters.
+Assignments to slices, and to elements whose places are constants, are written so by exporters; so
+are the sums over neighbours in a graph that does not change: each row then has the list of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, Final
 
@@ -15,24 +17,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.ops.base import normalize_axis
-from autosched.graph.ops.elementwise import BinaryOp, Where
+from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, Where
 from autosched.graph.ops.gather import Gather
-from autosched.graph.ops.reduce import ReduceOp
+from autosched.graph.ops.reduce import ReduceFunction, ReduceOp
 from autosched.graph.ops.shape import Concat, Reshape
 from autosched.onnx.importer.movement import slice_of
 from autosched.onnx.importer.site import Site, UnsupportedError
+from sketch.lang.dtypes import BOOL
+from sketch.lang.reducers import highest, lowest
 
 # Of rows and indices, which are all compared.
 _MOST_PAIRS: Final = 1 << 20
 _NUMBER: Final = "int32"  # of an index
+# Lists are as long as the longest; beyond so many times their elements, most would be empty.
+_MOST_EMPTY: Final = 4
+_REDUCTIONS: Final[Mapping[str, tuple[ReduceFunction, BinaryFunction]]] = {
+    "add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max", "max"), "min": ("min", "min"),
+}  # fmt: skip
+_NEUTRAL: Final[Mapping[str, Callable[[str], float]]] = {
+    "sum": lambda _: 0, "prod": lambda _: 1, "max": lowest, "min": highest,
+}  # fmt: skip
 
 
 def import_scatter_points(site: Site) -> None:
-    """ScatterND that replaces what it meets, at constant indices or of whole rows."""
-    if site.attributes.get("reduction", "none") != "none":
-        raise UnsupportedError(f"the reduction {site.attributes['reduction']}")
+    """ScatterND at constant indices, or that replaces whole rows."""
     if site.node.input[1] in site.arrays:
-        _replace_places(site, site.arrays[site.node.input[1]])
+        _change_places(site, site.arrays[site.node.input[1]])
+    elif _reduction(site) != "none":
+        raise UnsupportedError(f"the reduction {_reduction(site)} at computed places")
     elif site.type(1).size == 1:
         _replace_row(site)
     elif site.type(1).shape[-1] == 1 and site.type(1).size * site.type(0).shape[0] <= _MOST_PAIRS:
@@ -41,7 +53,11 @@ def import_scatter_points(site: Site) -> None:
         raise UnsupportedError(f"indices {site.type(1)} of {site.type(0)}")
 
 
-def _replace_places(site: Site, indices: NDArray[Any]) -> None:
+def _reduction(site: Site) -> str:
+    return str(site.attributes.get("reduction", "none"))
+
+
+def _change_places(site: Site, indices: NDArray[Any]) -> None:
     """Constant indices: a run of rows is joined with the others, elsewhere each row is chosen."""
     shape, depth = site.type(0).shape, indices.shape[-1]
     lead, inner = shape[:depth], shape[depth:]
@@ -52,9 +68,7 @@ def _replace_places(site: Site, indices: NDArray[Any]) -> None:
 
 
 def import_scatter_elements(site: Site) -> None:
-    """ScatterElements that replaces whole slices at constant indices."""
-    if site.attributes.get("reduction", "none") != "none":
-        raise UnsupportedError(f"the reduction {site.attributes['reduction']}")
+    """ScatterElements of whole slices at constant indices."""
     indices, shape = site.constant(1), site.type(0).shape
     assert indices is not None  # the checker has seen to it
     axis = normalize_axis(site.attributes.get("axis", 0), len(shape))
@@ -70,7 +84,9 @@ def import_scatter_elements(site: Site) -> None:
 
 
 def _with_rows(site: Site, data: str, new: str, places: NDArray[np.int64], axis: int) -> str:
-    """``data`` with slices along ``axis`` replaced by ``new`` at ``places``."""
+    """``data`` with slices along ``axis`` replaced by ``new`` at ``places``, or reduced with it."""
+    if _reduction(site) != "none":
+        return _with_reduced(site, data, new, places, axis)
     shape = site.builder.types[data].shape
     rows = shape[axis]
     if np.all(np.diff(places) == 1):
@@ -90,6 +106,32 @@ def _with_rows(site: Site, data: str, new: str, places: NDArray[np.int64], axis:
     chosen = site.add_constant("chosen", (source >= 0).reshape(ones))
     order = site.add_constant("order", np.maximum(source, 0))
     return site.step(Where(), [chosen, site.step(Gather(axis), [new, order]), data])
+
+
+def _with_reduced(site: Site, data: str, new: str, places: NDArray[np.int64], axis: int) -> str:
+    """Each slice of ``data`` reduced with those of ``new`` whose place it is: they are listed.
+
+    Raises:
+        UnsupportedError: one slice has many more than the others; truth values are reduced.
+    """
+    shape, dtype = site.builder.types[data].shape, site.builder.types[data].dtype
+    rows, (function, combined) = shape[axis], _REDUCTIONS[_reduction(site)]
+    counts = np.bincount(places, minlength=rows)
+    longest = int(counts.max())
+    if rows * longest > _MOST_EMPTY * max(places.size, rows) or dtype == BOOL:
+        raise UnsupportedError(f"{places.size} slices, {longest} of them at one place of {rows}")
+    order = np.argsort(places, kind="stable")
+    rank = np.arange(places.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    lists = np.zeros((rows, longest), _NUMBER)
+    lists[places[order], rank] = order
+    listed = site.step(Gather(axis), [new, site.add_constant("lists", lists)])
+    held = np.arange(longest) < counts[:, None]
+    ones = (1,) * (len(shape) - axis - 1)
+    given = site.add_constant("given", held.reshape(rows, longest, *ones))
+    nothing = site.scalar("nothing", _NEUTRAL[function](dtype), dtype)
+    chosen = site.step(Where(), [given, listed, nothing])
+    found = site.step(ReduceOp(function, (axis + 1,), False), [chosen])
+    return site.step(BinaryOp(combined), [data, found])
 
 
 def _places(indices: NDArray[Any], lead: tuple[int, ...]) -> NDArray[np.int64]:
