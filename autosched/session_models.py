@@ -131,7 +131,7 @@ class OpenModel:
         Raises:
             InputError: an input is missing or unknown, or its shape does not fit the model's.
         """
-        check_names(self._names, feed, f"the model takes {self._takes}")
+        check_names(self._names, feed, lambda: f"the model takes {self._takes}")
         shapes: Shapes = tuple(tuple(getattr(feed[name], "shape", ())) for name in self._names)
         found = self._known(shapes)
         if found is not None:

@@ -56,22 +56,26 @@ def check_inputs(
             arrays[spec.name] = value
         else:
             return arrays
-    check_names([spec.name for spec in specs], inputs, _expected(specs))
+    check_names([spec.name for spec in specs], inputs, lambda: _expected(specs))
     return {spec.name: _check_input(spec, inputs[spec.name], read) for spec in specs}
 
 
-def check_names(names: Sequence[str], inputs: Mapping[str, Any], expected: str) -> None:
+def check_names(
+    names: Sequence[str], inputs: Mapping[str, Any], expected: Callable[[], str]
+) -> None:
     """Raise InputError unless ``inputs`` is a dict with these names; ``expected``: the hint."""
     if not isinstance(inputs, Mapping):
         raise InputError(
-            f"inputs must be a dict from name to array, got {type(inputs).__name__}", "", expected
+            f"inputs must be a dict from name to array, got {type(inputs).__name__}", "", expected()
         )
+    if len(inputs) == len(names) and all(map(inputs.__contains__, names)):
+        return
     missing = [name for name in names if name not in inputs]
     unknown = [str(name) for name in inputs if name not in names]
     if missing or unknown:
         parts = [f"no array for input {n!r}" for n in missing]
         parts += [f"no input is named {n!r}" for n in unknown]
-        raise InputError("; ".join(parts), hint=expected)
+        raise InputError("; ".join(parts), hint=expected())
 
 
 def _expected(specs: Sequence[TensorSpec]) -> str:
