@@ -10,9 +10,7 @@ from typing import Final
 from codegen.llvm.functions.in_double import DoubleSteps
 
 _LARGEST: Final = 95.0  # beyond it, half of exp is infinite in float32
-_OWN_RESULT: Final = (
-    2.0**-13
-)  # what is smaller is its own result, within 0.1 units in the last place
+_OWN_RESULT: Final = 2.0**-13  # what is smaller is its own result, to 0.1 units in the last place
 
 
 class HyperbolicLanes(DoubleSteps):
