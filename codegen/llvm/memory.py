@@ -12,7 +12,7 @@ from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.part_stores import StoredVector, lanes_of, parts_of, store_part
 from codegen.llvm.prefetches import Prefetches
 from codegen.llvm.scope import LoopScope
-from codegen.llvm.strided_loads import strided_load
+from codegen.llvm.strided_loads import reversed_lanes, strided_load
 from codegen.llvm.values import (
     MEMORY_TYPES,
     SSA_TYPES,
@@ -70,6 +70,14 @@ class Memory:
         mask = self.cached(("and", first, second), f"and <{width} x i1> {first}, {second}")
         self._dead[mask] = self._dead_lanes(first) | self._dead_lanes(second)
         return mask
+
+    def reversed_mask(self, mask: str, width: int) -> str:
+        """The lanes of a mask, the last one first."""
+        if (lanes := lanes_of(mask)) is not None:
+            return mask_literal(tuple(reversed(lanes)))
+        name = self.cached(("reversed", mask), reversed_lanes("i1", width, mask))
+        self._dead[name] = frozenset(width - 1 - lane for lane in self._dead_lanes(mask))
+        return name
 
     def _dead_lanes(self, mask: str) -> frozenset[int]:
         """Lanes in which ``mask``, a name or a literal, is known to be false."""

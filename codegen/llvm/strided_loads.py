@@ -1,9 +1,10 @@
 """Loads whose lanes lie a few elements apart, or go backwards: registers of neighbours, shuffled.
 
-    lanes 0, 3, 6, ... of x    ->    3 registers of x, 2 shuffles
+    lanes 0, 3, 6, ... of x     ->    3 registers of x, 2 shuffles
+    lanes 9, 8, 7, ... of x     ->    1 register of x, 1 shuffle
 
-A gather reads one element after another.  What is read begins with the first lane's element and
-ends with the last one's, so it is all in the array that these are in.
+A gather reads one element after another.  What is read lies between the elements of the first and
+the last lane, so it is all in the array that these are in.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Words(Protocol):
 
     def load_words(self, dtype: str, width: int, address: Address, guard: Guard) -> str: ...
 
+    def reversed_mask(self, mask: str, width: int) -> str: ...
+
 
 def strided_load(
     memory: Words, dtype: str, width: int, address: Address, guard: Guard
@@ -43,10 +46,10 @@ def strided_load(
     """
     size = size_of(dtype)
     apart, rest = divmod(address.lane, size)
-    lanes = _first_lanes(guard.mask, width)
-    if apart == -1 and rest == 0 and address.offsets is None:
+    whole = address.offsets is None and rest == 0
+    if whole and apart == -1:
         return _reversed_load(memory, dtype, width, address, guard)
-    simple = address.offsets is None and rest == 0 and size >= _LEAST_BYTES
+    simple, lanes = whole and size >= _LEAST_BYTES, _first_lanes(guard.mask, width)
     # Log2 many shuffles of each register are cheaper than a gather while there are few of these.
     if not simple or not lanes or not 1 < apart <= width // 2:
         return None
@@ -71,19 +74,18 @@ def strided_load(
 
 
 def _reversed_load(memory: Words, dtype: str, width: int, address: Address, guard: Guard) -> str:
-    """Lanes that go backwards: what lies before the first, turned round."""
-    size, order = size_of(dtype), ", ".join(f"i32 {lane}" for lane in reversed(range(width)))
-
-    def turned(kind: str, value: str) -> str:
-        text = f"shufflevector {kind} {value}, {kind} poison, <{width} x i32> <{order}>"
-        return memory.writer.emit_free(text)
-
-    mask = guard.mask
-    if mask is not None:
-        mask = turned(vector_type("i1", width), mask)
+    """Lanes that go backwards: what lies from the last to the first, in reverse order."""
+    size = size_of(dtype)
+    mask = None if guard.mask is None else memory.reversed_mask(guard.mask, width)
     at = Address(address.base, address.const - (width - 1) * size, size, None)
     block = memory.load_words(dtype, width, at, Guard(guard.condition, mask))
-    return turned(vector_type(MEMORY_TYPES[dtype], width), block)
+    return memory.writer.emit_free(reversed_lanes(MEMORY_TYPES[dtype], width, block))
+
+
+def reversed_lanes(scalar: str, width: int, vector: str) -> str:
+    """The instruction that puts the last lane of a vector first."""
+    kind, order = vector_type(scalar, width), ", ".join(f"i32 {n}" for n in reversed(range(width)))
+    return f"shufflevector {kind} {vector}, {kind} poison, <{width} x i32> <{order}>"
 
 
 def _first_lanes(mask: str | None, width: int) -> int:

@@ -13,7 +13,7 @@ from sketch.rules.foreign import ask, check_recordable, checked_rules, offers, p
 from sketch.rules.rule import SketchRule, State, Verdict
 from sketch.schedule.program import StagePlan, initial_program
 from sketch.schedule.sketch import Sketch
-from sketch.schedule.stage import StageId
+from sketch.schedule.stage import Role, StageId
 from sketch.target.target import Target
 
 # Bound on the sketches of a program.  Which of them are searched is the caller's choice; this only
@@ -158,17 +158,18 @@ def _asked_first(
     offered: list[State],
 ) -> list[State]:
     """``offered``, and before it what user rules that go before ``rule`` offer for the stages that
-    it schedules together with ``stage`` (the reduction that tiling fuses with its consumer).
+    it schedules together with ``stage`` (the reduction that tiling fuses with its consumer), or
+    splits for it.
 
     Where one of them answers APPLY_AND_STOP, nothing else is offered.
     """
     own = [r for r in rules[: rules.index(rule)] if type(r) not in _BUILT_IN]
     if not own:
         return offered
-    done = frozenset[StageId]().union(*(successor.scheduled for successor in offered))
+    taken = frozenset[StageId]().union(*(_taken(state, successor) for successor in offered))
     found: list[State] = []
     for plan in state.program.stages:
-        if plan is stage or plan.id not in done - state.scheduled:
+        if plan is stage or plan.id not in taken:
             continue
         for asked in own:
             verdict = _ask(asked, state, plan)
@@ -177,6 +178,14 @@ def _asked_first(
             if verdict is Verdict.APPLY_AND_STOP:
                 return found
     return [*found, *offered]
+
+
+def _taken(state: State, successor: State) -> frozenset[StageId]:
+    """The stages that a rule has scheduled, and the reductions that it has split."""
+    plans = successor.program.stages
+    split = {plan.id for plan in plans if Role.COMBINE in plan.roles}
+    before = {plan.id for plan in state.program.stages if Role.COMBINE in plan.roles}
+    return (successor.scheduled - state.scheduled) | (split - before)
 
 
 def _ask(rule: SketchRule, state: State, stage: StagePlan) -> Verdict:

@@ -65,7 +65,10 @@ class AddRfactor:
 
 
 def _to_split(state: State, stage: StagePlan) -> StagePlan | None:
-    """The stage, if it reduces, or the reduction that it would be fused with, as it is written."""
+    """The stage, if it reduces, or the reduction that it would be fused with.
+
+    None: there is none, or it is split already.
+    """
     found = stage if stage.op.reduce is not None else tiled_producer(state, stage)
     return None if found is None or Role.COMBINE in found.roles else found
 

@@ -40,6 +40,13 @@ class Fold(Op):
         parts = (self.image, self.block, self.strides, self.dilation, *sides)
         return tuple(Window(*each) for each in zip(*parts, strict=True))
 
+    @property
+    def covers_once(self) -> bool:
+        """Whether each point of the image is in one block."""
+        whole = all(n % b == 0 for n, b in zip(self.image, self.block, strict=True))
+        apart = self.strides == self.block and not any(self.padding)
+        return whole and apart and all(d == 1 for d in self.dilation)
+
     def positions(self) -> tuple[int, ...]:
         """Blocks along each dimension; raises GraphError where none fits."""
         return tuple(
@@ -56,13 +63,6 @@ class Fold(Op):
                 f"match {data}"
             )
         return TensorType((*data.shape[:2], *self.image), data.dtype)
-
-    @property
-    def covers_once(self) -> bool:
-        """Whether each point of the image is in one block."""
-        whole = all(n % b == 0 for n, b in zip(self.image, self.block, strict=True))
-        apart = self.strides == self.block and not any(self.padding)
-        return whole and apart and all(d == 1 for d in self.dilation)
 
 
 def steps_of_fold(fold: Fold, shape: Shape) -> tuple[Op, ...]:

@@ -12,8 +12,8 @@ def import_col2im(site: Site) -> None:
     assert image is not None and block is not None  # the checker has seen to it
     rank = len(block)
     fold = Fold(
-        tuple(image),
-        tuple(block),
+        image,
+        block,
         tuple(site.attributes.get("strides", (1,) * rank)),
         tuple(site.attributes.get("pads", (0,) * (2 * rank))),
         tuple(site.attributes.get("dilations", (1,) * rank)),

@@ -12,12 +12,14 @@ from typing import Final
 
 from codegen.llvm.functions.branches import BranchedLanes
 
-# Pi / 2 as the sum of two float64.  The first has 33 bits, so that its multiples below are exact.
+# Pi / 2 as the sum of two float64.  The first has 33 bits, so that products with the counts below
+# are exact.
 _QUARTER: Final = 1.5707963267341256
 _QUARTER_REST: Final = 6.077100506506192e-11
 _MOST_QUARTERS: Final = 2**20
 _NEAR: Final = _MOST_QUARTERS * math.pi / 2
-# Of the square of the angle, up to an eighth of a turn and up to 1: nearly least relative errors.
+# Of the square: sine and cosine up to an eighth of a turn, the inverse tangent up to 1.  Relative
+# errors are nearly the least.
 _SINE: Final = (-1.9517233886290342e-4, 8.332177996635437e-3, -0.16666655242443085, 1.0)
 _COSINE: Final = (
     2.4433080398011953e-5,
@@ -39,7 +41,7 @@ _ARC: Final = (
 
 
 class AngleLanes(BranchedLanes):
-    """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
+    """Sine, cosine, tangent and their inverses.  Operands and results are SSA names."""
 
     def sin(self, x: str) -> str:
         """Sine."""

@@ -11,7 +11,7 @@ from codegen.llvm.writer import Writer
 
 
 class BranchedLanes(DoubleSteps):
-    """Functions of IR of their own, since they branch: far operands are rare."""
+    """Code with a branch, in an IR function of its own; far operands are rare."""
 
     def near_or_library(
         self, symbol: str, near: Callable[[Self, tuple[str, ...]], tuple[str, str]], *operands: str
@@ -20,7 +20,8 @@ class BranchedLanes(DoubleSteps):
 
         Args:
             symbol: of the C library's function of float32.
-            near: writes the code; returns the result, and the test of where it is not valid.
+            near: writes the code with the lanes of that function; returns the result, and the test
+                of where it is not valid.
             operands: names of SSA values.
         """
         name = f"near.{symbol}.{self.width}"

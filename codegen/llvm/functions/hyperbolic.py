@@ -9,12 +9,12 @@ from typing import Final
 
 from codegen.llvm.functions.in_double import DoubleSteps
 
-_LARGEST: Final = 95.0  # beyond it, exp is infinite in float32
-_OWN_RESULT: Final = 2.0**-13  # what is smaller is its own result
+_LARGEST: Final = 95.0  # beyond it, half of exp is infinite in float32
+_OWN_RESULT: Final = 2.0**-13  # what is smaller is its own result, to 0.1 units in the last place
 
 
 class HyperbolicLanes(DoubleSteps):
-    """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
+    """Hyperbolic functions and their inverses.  Operands and results are SSA names."""
 
     def sinh(self, x: str) -> str:
         """Hyperbolic sine."""

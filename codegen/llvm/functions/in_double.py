@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from codegen.llvm.functions.lanes import Lanes
-from codegen.llvm.values import vector_type
+from codegen.llvm.values import literal, vector_type
+from codegen.llvm.writer import Writer
 
-# log(m) / (m - 1) is not needed in double: atanh series of s = (m - 1) / (m + 1), |s| < 0.172
+# Of the square of s = (m - 1) / (m + 1), which is below 0.172: log(m) is 2 * atanh(s).
 _ATANH: Final = (2 / 13, 2 / 11, 2 / 9, 2 / 7, 2 / 5, 2 / 3, 2.0)
+# Taylor's series of exp, up to half of the logarithm of 2.
 _EXP_DOUBLE: Final = (
     1 / 3628800,
     1 / 362880,
@@ -34,6 +36,19 @@ _TOP_FRACTION: Final = 0x3FE6A09E667F3BCD  # the bits of the square root of 1/2
 
 class DoubleSteps(Lanes):
     """Float64 of as many lanes.  Operands and results are SSA names."""
+
+    def __init__(self, writer: Writer, width: int, rounding: bool = True) -> None:
+        super().__init__(writer, width, rounding)
+        self.double = vector_type("double", width)
+        self.long = vector_type("i64", width)
+
+    def const_double(self, value: float) -> str:
+        """A float64 literal."""
+        return self._splat("double", literal(value, "float64"))
+
+    def const_long(self, value: int) -> str:
+        """An int64 literal."""
+        return self._splat("i64", str(value))
 
     def widened(self, x: str) -> str:
         """A float32 as a float64."""
@@ -76,17 +91,7 @@ class DoubleSteps(Lanes):
         """
         magic = self.const_double(_ROUND_DOUBLE)
         shifted = self.op_double("fadd", x, magic)
-        bits = self.writer.emit_free(f"bitcast {self.double} {shifted} to {self.long}")
-        return self.op_double("fsub", shifted, magic), bits
-
-    @property
-    def long(self) -> str:
-        """The type of int64 lanes."""
-        return vector_type("i64", self.width)
-
-    def const_long(self, value: int) -> str:
-        """An int64 literal."""
-        return self._splat("i64", str(value))
+        return self.op_double("fsub", shifted, magic), self.double_bits(shifted)
 
     def double_bits(self, x: str) -> str:
         """The bits of a float64 as an int64."""
@@ -97,7 +102,7 @@ class DoubleSteps(Lanes):
         return self.writer.emit_free(f"bitcast {self.long} {x} to {self.double}")
 
     def log_double(self, x: str) -> str:
-        """The logarithm of a float64 that is normal, finite and above 0."""
+        """The logarithm of a float64 that is normal, finite and above 0; of others, any number."""
         bits = self.double_bits(x)
         offset = self._op("sub", self.long, bits, self.const_long(_TOP_FRACTION))
         exponent = self._op("ashr", self.long, offset, self.const_long(52))
@@ -111,7 +116,7 @@ class DoubleSteps(Lanes):
         return self.fma_double(e, self.const_double(_LN2_DOUBLE), log_m)
 
     def exp_double(self, x: str) -> str:
-        """The exponential of a float64 between -700 and 700."""
+        """The exponential of a float64 between -700 and 700; of others, NaN too, any number."""
         n, bits = self.nearest_integer(self.op_double("fmul", x, self.const_double(_LOG2_E)))
         r = self.fma_double(n, self.const_double(-_LN2_DOUBLE), x)
         exponent = self._op("shl", self.long, bits, self.const_long(52))

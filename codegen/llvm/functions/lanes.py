@@ -10,7 +10,6 @@ Infinities, NaN and denormals are as in the C library.  Without FMA tanh, erf, s
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -77,7 +76,6 @@ class Lanes:
         self.rounding = rounding
         self.float = vector_type("float", width)
         self.int = vector_type("i32", width)
-        self.double = vector_type("double", width)
         self.mask = vector_type("i1", width)
 
     def _splat(self, kind: str, text: str) -> str:
@@ -90,11 +88,6 @@ class Lanes:
     def const_int(self, value: int) -> str:
         """An int32 literal."""
         return self._splat("i32", str(value))
-
-    def const_double(self, value: float) -> str:
-        """A float64 literal."""
-        bits = struct.unpack("<Q", struct.pack("<d", value))[0]
-        return self._splat("double", f"0x{bits:016X}")
 
     def _op(self, op: str, kind: str, lhs: str, rhs: str) -> str:
         return self.writer.emit(f"{op} {kind} {lhs}, {rhs}")
@@ -137,7 +130,7 @@ class Lanes:
             test: name of the i1 SSA value.
             lhs: value where it holds.
             rhs: value elsewhere.
-            kind: type of the operands; empty: that of the lanes.
+            kind: type of the operands; empty: lanes of float32.
         """
         kind = kind or self.float
         return self.writer.emit(f"select {self.mask} {test}, {kind} {lhs}, {kind} {rhs}")

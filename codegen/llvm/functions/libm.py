@@ -15,7 +15,7 @@ def call(writer: Writer, symbol: str, scalar: str, width: int, operands: tuple[s
         writer: of the function's IR.
         symbol: name in the library.
         scalar: type of operands and result: ``float`` or ``double``.
-        width: lanes; 1: a scalar.
+        width: lanes; 0: a scalar.
         operands: names of SSA values.
     """
     kind = vector_type(scalar, width)

@@ -6,7 +6,7 @@ from codegen.llvm.functions.in_double import DoubleSteps
 
 
 class PowerLanes(DoubleSteps):
-    """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
+    """``pow``.  Operands and results are SSA names."""
 
     def pow(self, x: str, y: str) -> str:
         """``x**y`` through log and exp in float64; C's rules for negative, zero, infinite, NaN."""

@@ -7,13 +7,14 @@ from typing import Final
 
 from codegen.llvm.functions.branches import BranchedLanes
 
-# Quotients of two float32 below it, rounded to float64, are never rounded up to an integer, and
-# their integer parts times the divisor are exact.
+# Quotients of two float32 below it are not rounded up to an integer in float64: they are 2**-24 or
+# more below it, relatively or absolutely, and half a unit in the last place is at most 2**-26.  An
+# integer part has 28 bits and a divisor 24, so that their product is exact, and so is what is left.
 _MOST_QUOTIENT: Final = 2.0**28
 
 
 class RemainderLanes(BranchedLanes):
-    """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
+    """``fmod``.  Operands and results are SSA names."""
 
     def fmod(self, x: str, y: str) -> str:
         """The exact remainder, with the sign of x."""
@@ -25,6 +26,7 @@ class RemainderLanes(BranchedLanes):
         quotient = self.op_double("fdiv", top, bottom)
         size = self.writer.intrinsic("fabs", "double", self.width, (quotient,))
         far = self.test_double("uge", size, self.const_double(_MOST_QUOTIENT))
+        # The quotient is 0 there, and 0 times infinity would be NaN.
         endless = self.test("oeq", self.fabs(y), self.const(math.inf))
         far = self._op("or", self.mask, far, endless)
         quotient = self.pick_double(far, self.const_double(0.0), quotient)

@@ -200,10 +200,10 @@ def test_functions_that_go_to_one_stay_within_it(name: str, target: Target) -> N
 
 @pytest.mark.parametrize("target", by_kind(instruction_sets()), ids=label)
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_angles_near_zero_are_rounded_once(
+def test_results_of_angles_are_rounded_once(
     name: str, target: Target, rng: np.random.Generator
 ) -> None:
-    x = rng.uniform(-1e6, 1e6, 4096).astype(np.float32)
+    x = rng.uniform(-1.64e6, 1.64e6, 4096).astype(np.float32)
     x[:2048] /= 1e5
     exact = EXACT[name](x.astype(np.float64))
     assert ulps(run(name, target, target.lanes(4), x), exact) <= 0.7
@@ -216,10 +216,8 @@ def test_a_far_angle_changes_no_other_lane(name: str) -> None:
     x[::16] = 1e30
     x[5::16] = np.inf
     mixed = run(name, instruction_sets()[0], 16, x)
-    np.testing.assert_array_equal(
-        np.delete(mixed, [*range(0, 4096, 16), *range(5, 4096, 16)]),
-        np.delete(alone, [*range(0, 4096, 16), *range(5, 4096, 16)]),
-    )
+    changed = [*range(0, 4096, 16), *range(5, 4096, 16)]
+    np.testing.assert_array_equal(np.delete(mixed, changed), np.delete(alone, changed))
     assert np.isnan(mixed[5])
 
 
@@ -257,7 +255,8 @@ def _pairs(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     special = [(a, b) for a in SPECIAL for b in SPECIAL]
     x[3000 : 3000 + len(special)] = [a for a, _ in special]
     y[3000 : 3000 + len(special)] = [b for _, b in special]
-    return x * rng.choice([-1, 1], 4096).astype(np.float32), y
+    signs = rng.choice([-1, 1], (2, 4096)).astype(np.float32)
+    return x * signs[0], y * signs[1]
 
 
 @pytest.mark.parametrize("target", by_kind(instruction_sets()), ids=label)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ScheduleError
 from sketch.lower import lower
 from sketch.lower.packing import preparations
@@ -23,7 +24,8 @@ from sketch.rules.rule import State, Verdict
 from sketch.rules.simple import schedule_simply
 from sketch.rules.tiling import REGISTER_TILE, MultiLevelTilingWithFusion
 from sketch.schedule.program import StagePlan
-from sketch.schedule.steps import Annotate
+from sketch.schedule.stage import Role
+from sketch.schedule.steps import Annotate, Rfactor
 from sketch.target.gpu_targets import cuda_target
 from sketch.verify import verify
 from tests.support.targets import AVX512, SMALL
@@ -99,6 +101,24 @@ def test_user_rules_are_asked_about_what_a_consumer_would_fuse() -> None:
         assert all(p.attach is None for p in sketch.program.stages if p.op.reduce is not None)
     both = generate(dag, AVX512, (AlsoSimple(), *default_rules(AVX512)))
     assert {s.key for s in both} == {s.key for s in own} | {s.key for s in plain}
+
+
+def row_means() -> ComputeDAG:
+    a, k = asd.placeholder((64, 512), name="A"), asd.reduce_axis(512)
+    s = asd.compute((64,), lambda i: asd.sum(a[i, k], axis=[k]), name="S")
+    return ComputeDAG([asd.compute((64,), lambda i: s[i] / 512, name="Y")])
+
+
+def test_reductions_are_split_before_a_consumer_is_fused_with_them() -> None:
+    for sketch in generate(row_means(), AVX512):
+        assert any(isinstance(step, Rfactor) and step.interleave for step in sketch.steps)
+        (combine,) = (p for p in sketch.program.stages if Role.COMBINE in p.roles)
+        assert combine.attach is not None
+
+
+def test_user_rules_are_asked_about_what_would_be_split_for_a_consumer() -> None:
+    own = generate(row_means(), AVX512, (OnlySimple(), *default_rules(AVX512)))
+    assert [[p.op.name for p in sketch.program.stages] for sketch in own] == [["S", "Y"]]
 
 
 @dataclass(frozen=True, slots=True)
