@@ -65,12 +65,17 @@ class AddRfactor:
 
 
 def _to_split(state: State, stage: StagePlan) -> StagePlan | None:
-    """The stage, if it reduces, or the reduction that it would be fused with.
+    """The stage, if it reduces, or the reduction that it would be fused with first.
 
-    None: there is none, or it is split already.
+    None: there is none, or it is split already, or it is a product, whose tiles are to be fused.
     """
-    found = stage if stage.op.reduce is not None else tiled_producer(state, stage)
-    return None if found is None or Role.COMBINE in found.roles else found
+    found = stage
+    if stage.op.reduce is None:
+        producer = tiled_producer(state, stage)
+        if producer is None or needs_tiling(producer.op):
+            return None
+        found = producer
+    return None if Role.COMBINE in found.roles else found
 
 
 def wants_lanes(op: Compute, target: Target) -> bool:
