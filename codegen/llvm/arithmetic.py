@@ -65,7 +65,7 @@ class Arithmetic:
         Args:
             op: operator, as in expressions.
             dtype: of the operands.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             lhs: name of the left SSA value.
             rhs: name of the right SSA value.
         """
@@ -143,7 +143,7 @@ class Arithmetic:
         Args:
             op: "max" or "min".
             dtype: of the operands, floats.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             old: name of the left SSA value.
             new: name of the right SSA value.
         """
@@ -158,7 +158,7 @@ class Arithmetic:
         Args:
             op: operator, as in expressions.
             dtype: of the operands.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             lhs: name of the left SSA value.
             rhs: name of the right SSA value.
         """
@@ -175,7 +175,7 @@ class Arithmetic:
 
         Args:
             op: operator, as in expressions.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             lhs: name of the left SSA value.
             rhs: name of the right SSA value.
         """
@@ -187,7 +187,7 @@ class Arithmetic:
         Args:
             op: operator, as in expressions.
             dtype: of the operands.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             operand: name of the SSA value.
         """
         if op in FLOAT_CALLS:
@@ -256,7 +256,7 @@ class Arithmetic:
         Args:
             source: dtype of the operand.
             target: dtype of the result.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             operand: name of the SSA value.
         """
         return self.conversions.cast(source, target, width, operand)
@@ -276,7 +276,7 @@ class Arithmetic:
 
         Args:
             dtype: of the operands.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             test: name of the i1 SSA value.
             lhs: name of the left SSA value.
             rhs: name of the right SSA value.
@@ -290,7 +290,7 @@ class Arithmetic:
 
         Args:
             dtype: of the operands.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             lhs: name of the left SSA value.
             rhs: name of the right SSA value.
             addend: name of the SSA value that is added.

@@ -34,7 +34,7 @@ class Conversions:
         Args:
             source: dtype of the operand.
             target: dtype of the result.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             operand: name of the SSA value.
         """
         if is_storage_float(source):
@@ -70,7 +70,7 @@ class Conversions:
             opcode: of LLVM, such as ``sitofp``.
             source: dtype of the operand.
             target: dtype of the result.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             operand: name of the SSA value.
         """
         old, new = type_text(source, width), type_text(target, width)

@@ -94,7 +94,7 @@ class Writer:
         Args:
             name: without type suffix.
             scalar: type of a lane.
-            width: lanes; 1: a scalar.
+            width: lanes; 0: a scalar.
             operands: names of SSA values.
         """
         template = self._templates.get((name, scalar, width))
