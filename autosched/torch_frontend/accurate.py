@@ -4,13 +4,15 @@
 rounding occurs twice and cancels.  Logarithms to other bases are divided by one that has float32's
 digits; here they are integers where they should be.  ``log(exp(x) + exp(y))`` is infinite from 89
 on.  Quotients that are rounded are computed in float32, also those of integers; those of floats are
-Python's, whose ``1 // 0.1`` is 9.  The sign of NaN is 0 for torch, its angle is NaN.  ``x ** 0.5``
-is a root, which minus infinity does not have.  Attention with a mask is 0 for torch where a query
-sees no key; in ONNX it would be no number or the mean of all values.  Causal attention leaves
-hidden keys out, whatever they are; a mask that is added would let NaN through.  Of nothing, none
-is true; the exporter takes the largest of no integers, which is another number than 0.  What it
-shifts is signed afterwards, so that bytes from 128 on become negative.  Whether any or all bytes
-are true is a byte.  What is added to a product may be no number where its factor is 0.
+Python's, whose ``1 // 0.1`` is 9.  Remainders of floats are what a rounded quotient leaves, which
+is wrong from 2**24 divisors on, and next to their multiples.  The sign of NaN is 0 for torch, its
+angle is NaN.  ``x ** 0.5`` is a root, which minus infinity does not have.  Attention with a mask is
+0 for torch where a query sees no key; in ONNX it would be no number or the mean of all values.
+Causal attention leaves hidden keys out, whatever they are; a mask that is added would let NaN
+through.  Of nothing, none is true; the exporter takes the largest of no integers, which is another
+number than 0.  What it shifts is signed afterwards, so that bytes from 128 on become negative.
+Whether any or all bytes are true is a byte.  What is added to a product may be no number where its
+factor is 0.
 """
 
 from __future__ import annotations
@@ -51,6 +53,9 @@ def decompositions() -> dict[Any, Any]:
         aten.div.Tensor_mode: _div,
         aten.div.Scalar_mode: _div,
         aten.floor_divide.default: _floor_divide,
+        aten.remainder.Tensor: _remainder,
+        aten.remainder.Scalar: _remainder,
+        aten.remainder.Scalar_Tensor: _remainder,
         aten.scaled_dot_product_attention.default: _attention,
         aten.any.default: _any,
         aten.any.dim: _any,
@@ -235,6 +240,17 @@ def _floor_divide(x: Any, y: Any) -> Any:
     below = quotient.floor()
     below = torch.where(quotient - below > 0.5, below + 1, below)
     return torch.where(y == 0, x / y, below)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    """That of ``fmod``, with the sign of the divisor."""
+    import torch
+
+    if not _are_floats(x, y):
+        return NotImplemented
+    x = x if isinstance(x, torch.Tensor) else torch.full((), x, dtype=torch.result_type(x, y))
+    rest = torch.fmod(x, y)
+    return torch.where((rest != 0) & ((y < 0) != (rest < 0)), rest + y, rest)
 
 
 def _are_floats(x: Any, y: Any) -> bool:

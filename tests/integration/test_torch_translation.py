@@ -93,6 +93,26 @@ def _not_taken(_: Any) -> None:
     raise NotTakenError("on purpose")
 
 
+REMAINDERS = 1e10, -1e7, 5.0, -5.0, 0.3, -1e20, 0.0, 6.0, -6.0, float("inf"), float("nan")
+
+
+def test_remainders_of_many_divisors_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exporter takes a rounded quotient, which makes 1e10 % 3 256."""
+    monkeypatch.setattr(export, "network_of_program", _not_taken)
+    x = torch.tensor(REMAINDERS)
+    module = modules.Function(lambda x: (x % 3, x % -0.1, x[:, None] % x, 7 % x, x.half() % 3))
+    for ours, theirs in zip(_run(module, x), module(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+def test_divisors_of_float64_have_all_their_digits() -> None:
+    """The exporter's are of float32."""
+    x = torch.tensor(REMAINDERS).double()
+    module = modules.Function(lambda x: (x % 0.1, torch.fmod(x, 0.1), torch.fmod(x[:, None], x)))
+    for ours, theirs in zip(_run(module, x), module(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0, equal_nan=True)
+
+
 def test_small_addends_and_factors_near_one_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exporter's optimiser takes both for nothing."""
     monkeypatch.setattr(export, "network_of_program", _not_taken)

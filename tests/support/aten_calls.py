@@ -67,7 +67,7 @@ def _binary() -> Calls:
         packet = getattr(aten, name)
         calls[f"{name}.Tensor"] = lambda x, y, call=packet.Tensor: call(x, y, alpha=3), (X, Y)
         calls[f"{name}.Scalar"] = partial(_with, packet.Scalar, 2.5), (INTEGERS,)
-    for name in ("mul", "div", "remainder"):
+    for name in ("mul", "div", "remainder", "fmod"):
         packet = getattr(aten, name)
         calls[f"{name}.Tensor"] = packet.Tensor, (INTEGERS, POSITIVE[0, 0, 0, 0])
         calls[f"{name}.Scalar"] = partial(_with, packet.Scalar, 3), (X,)

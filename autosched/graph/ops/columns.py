@@ -11,6 +11,7 @@ from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Op, Pattern, Shape, TensorType, expect_inputs
 from autosched.graph.ops.conv import window_count
 from autosched.graph.ops.shape import Reshape, Transpose
+from sketch.lang.dtypes import BOOL
 from sketch.lang.tensor import Tensor
 from sketch.operators import columns
 from sketch.operators.window import Window
@@ -57,6 +58,8 @@ class Fold(Op):
     def infer(self, inputs: Sequence[TensorType]) -> TensorType:
         expect_inputs(self, inputs, 1)
         (data,) = inputs
+        if data.dtype == BOOL:
+            raise GraphError(f"needs numbers, got {data}")
         if data.shape[2:] != (*self.block, *self.positions()):
             raise GraphError(
                 f"blocks of {self.block} in {self.image} at {self.positions()} positions do not "

@@ -33,7 +33,7 @@ _UNARY: Final[Mapping[str, UnaryFunction]] = {
 _ROUNDING: Final[Mapping[str, UnaryFunction]] = {"floor": "floor", "ceil": "ceil", "round": "round"}
 _ARITHMETIC: Final[Mapping[str, BinaryFunction]] = {
     "maximum.default": "max", "minimum.default": "min", "remainder.Tensor": "mod",
-    "remainder.Scalar": "mod",
+    "remainder.Scalar": "mod", "fmod.Tensor": "trunc_mod", "fmod.Scalar": "trunc_mod",
 }  # fmt: skip
 _SCALING: Final[Mapping[str, BinaryFunction]] = {
     "mul.Tensor": "mul", "mul.Scalar": "mul", "div.Tensor": "div", "div.Scalar": "div",

@@ -232,6 +232,14 @@ def test_blocks_make_an_image(
     assert [node.op.kind for node in network.graph.nodes] == kinds
 
 
+def test_overlapping_blocks_of_truth_values_are_folded_on_the_host() -> None:
+    inputs = {"x": np.eye(12, dtype=bool)[None]}
+    model = node_model("Col2Im", {}, inputs, {"n": ints(4, 5), "b": ints(2, 2)}, 18)
+    network = from_onnx(model)
+    assert [node.op.on_host for node in network.graph.nodes] == [True]
+    compare(model, inputs, compiled=True)
+
+
 def test_constant_indices_in_steps_are_slices() -> None:
     kinds = {
         tuple(indices): [node.op.kind for node in from_onnx(_gather(indices)).graph.nodes]
