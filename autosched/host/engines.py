@@ -57,6 +57,8 @@ _RIGHT_LEARNED: Final = frozenset(
         *("LinearRegressor", "OneHotEncoder", "SVMRegressor"),
     )
 )
+# The domain of onnxruntime's own operators, of which onnx's reference has none.
+_CONTRIB: Final = "com.microsoft"
 # What the reference raises for types that an operator of it was not written for.
 _LACKING: Final = (RuntimeError, TypeError)
 _REFUSED: Final = "not supported"  # what onnxruntime says of a type that a kernel does not take
@@ -243,8 +245,9 @@ def output_description(payload: bytes, index: int) -> str:
 
 def exact_engine(payload: bytes) -> HostEngine:
     """What defines the results of a model: onnx's reference, or, for a model that has an operator
-    of ``ai.onnx.ml``, onnxruntime, which then runs the other nodes of the model as well.  Where it
-    cannot run the model, the reference does, if it has those operators right.
+    of ``ai.onnx.ml`` or of onnxruntime's own, onnxruntime, which then runs the other nodes of the
+    model as well.  Where it cannot run the model, the reference does, if it has those operators
+    right.
 
     Raises:
         ImportError: onnx is not installed.
@@ -254,14 +257,15 @@ def exact_engine(payload: bytes) -> HostEngine:
 
     from autosched.host.node_names import walk
 
-    nodes = walk(onnx.load_from_string(payload).graph.node)
+    nodes = list(walk(onnx.load_from_string(payload).graph.node))
     learned = {node.op_type for node in nodes if node.domain == _LEARNED}
-    if not learned:
+    own = {f"{_CONTRIB}.{node.op_type}" for node in nodes if node.domain == _CONTRIB}
+    if not learned and not own:
         return ReferenceEngine(payload)
     try:
         return OnnxruntimeEngine(payload)
     except Exception as error:  # not installed, or an operator or type that it does not have
-        wrong = sorted(learned - _RIGHT_LEARNED)
+        wrong = sorted(own | (learned - _RIGHT_LEARNED))
         if not wrong:
             return ReferenceEngine(payload)
         raise RuntimeError(f"{', '.join(wrong)} needs onnxruntime: {error}") from error

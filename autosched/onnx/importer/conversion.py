@@ -15,7 +15,7 @@ from autosched.graph.ir import Network, Value
 from autosched.graph.ops.base import Shape, TensorType, check_size
 from autosched.graph.ops.host import HostOp
 from autosched.host.node_names import read_names, walk
-from autosched.onnx.importer.domains import DEFAULT_DOMAINS
+from autosched.onnx.importer.domains import CONTRIB, DEFAULT_DOMAINS
 from autosched.onnx.importer.empty_past import without_empty_past
 from autosched.onnx.importer.folding import fold_node
 from autosched.onnx.importer.functions import expanded, taken_branch
@@ -244,7 +244,12 @@ class Conversion:
             raise UnsupportedError(f"its output {name!r} would be {kind}, onnx infers {expected}")
 
     def _place_on_host(self, node: onnx.NodeProto, label: str, layer: str) -> None:
-        """Make the node a host operator, with the nodes behind inputs that cannot leave one."""
+        """Make the node a host operator, with the nodes behind inputs that cannot leave one.
+
+        Not one of onnxruntime's own that is imported otherwise: the reason why not is the answer.
+        """
+        if node.domain == CONTRIB and _qualified(node) in IMPORTERS:
+            raise UnsupportedError("")
         wanted = [name for name in node.output if name in self._read]
         inputs = read_names(node)
         behind = [m for name in inputs for m in self._internal.get(name, ())]

@@ -9,7 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from autosched.host.node_names import walk
-from autosched.onnx.importer.domains import DEFAULT_DOMAINS
+from autosched.onnx.importer.domains import CONTRIB, DEFAULT_DOMAINS
 
 _RANDOM: Final = frozenset(
     (
@@ -21,6 +21,10 @@ _RANDOM: Final = frozenset(
         "Multinomial",
     )
 )
+# Of onnxruntime's own: what generates text, and dropouts of training.
+_RANDOM_CONTRIB: Final = frozenset(
+    ("Sampling", "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout")
+)
 
 
 def random_operator(
@@ -31,6 +35,8 @@ def random_operator(
         if node.domain in DEFAULT_DOMAINS and (
             node.op_type in _RANDOM or (node.op_type == "Dropout" and _in_training(node, arrays))
         ):
+            return str(node.op_type)
+        if node.domain == CONTRIB and node.op_type in _RANDOM_CONTRIB:
             return str(node.op_type)
     return None
 

@@ -19,10 +19,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from autosched.host.node_names import nested_graphs, walk
-from autosched.onnx.importer.domains import DEFAULT_DOMAINS, opset_of
+from autosched.onnx.importer.domains import CONTRIB, DEFAULT_DOMAINS, opset_of
 
 _LEARNED: Final = "ai.onnx.ml"
-_CONTRIB: Final = "com.microsoft"
 _DEPRECATED: Final = range(18, 21)
 _EPSILON: Final = 1e-5
 _NEVER: Final = 1 << 16
@@ -43,7 +42,7 @@ def in_common_terms(model: onnx.ModelProto) -> onnx.ModelProto:
     taken = _names(copy)
     for nodes, imports in _bodies(copy):
         opset = opset_of(imports)
-        if any(node.domain == _CONTRIB or _is_foreign(node, opset) for node in walk(nodes)):
+        if any(node.domain == CONTRIB or _is_foreign(node, opset) for node in walk(nodes)):
             _import_contrib(imports)
             _import_contrib(copy.opset_import)  # of a function's domains the model has all
         _rewrite(nodes, opset, taken)
@@ -73,15 +72,15 @@ def _names(model: onnx.ModelProto) -> set[str]:
 
 def _import_contrib(imports: Any) -> None:
     """``imports``: protobuf's list."""
-    if all(entry.domain != _CONTRIB for entry in imports):
-        imports.append(helper.make_opsetid(_CONTRIB, 1))
+    if all(entry.domain != CONTRIB for entry in imports):
+        imports.append(helper.make_opsetid(CONTRIB, 1))
 
 
 def _is_changed(nodes: Any, imports: Any) -> bool:
     """Whether a body has to be; both are protobuf's lists."""
     opset, members = opset_of(imports), list(walk(nodes))
-    imported = any(entry.domain == _CONTRIB for entry in imports)
-    lacks = not imported and any(node.domain == _CONTRIB for node in members)
+    imported = any(entry.domain == CONTRIB for entry in imports)
+    lacks = not imported and any(node.domain == CONTRIB for node in members)
     return lacks or any(_is_rewritten(node, opset) for node in members)
 
 
@@ -138,7 +137,7 @@ def _rewrite(nodes: Any, opset: int, taken: set[str]) -> None:
         if _lacks_side(node):
             node.attribute.append(helper.make_attribute("onesided", 1))
         if _is_foreign(node, opset):
-            node.domain = _CONTRIB
+            node.domain = CONTRIB
         written += _instances(node, taken) if _is_old_group_norm(node, opset) else [node]
     del nodes[:]
     nodes.extend(written)

@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from autosched.onnx.importer.domains import CONTRIB
 from autosched.onnx.importer.piece import Arrays, Types
 
-_DOMAIN: Final = "com.microsoft"
 _WIDE: Final = "uint16"
 _INPUTS: Final = 3
 
@@ -33,7 +33,7 @@ def quantisation_body(
         types: types of values known so far, by name.
     """
     kind, names = node.op_type, node.input
-    if node.domain != _DOMAIN or kind not in ("QuantizeLinear", "DequantizeLinear"):
+    if node.domain != CONTRIB or kind not in ("QuantizeLinear", "DequantizeLinear"):
         return None
     if len(names) != _INPUTS or any(name not in arrays for name in names[1:]):
         return None
