@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched.graph.errors import ModelImportError
@@ -37,6 +38,7 @@ from autosched.torch_frontend.tensors import (
     to_torch,
     version_of,
 )
+from autosched.torch_frontend.watch import Watch
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class _Specialised:
     Attributes:
         module: None: torch runs it.
         versions: state of the constants that were compiled in.
+        watch: says at once that they have it still.
         memories: of these constants; no other tensor has the same version meanwhile.
         inputs: name and position of each input of the module.
         numbers: results that are no tensors, by position; shapes decide them.
@@ -67,6 +70,7 @@ class _Specialised:
 
     module: Module | None
     versions: tuple[Any, ...]
+    watch: Watch
     memories: tuple[Any, ...] = ()
     inputs: tuple[tuple[str, int], ...] = ()
     numbers: Mapping[int, Any] = field(default_factory=dict)
@@ -90,10 +94,10 @@ class CompiledGraph:
     ) -> None:
         self._graph = graph
         self._options = options
-        self._static = static
         self._name = f"graph {name}".rstrip()
         nodes = list(graph.graph.nodes)
         self._placeholders = [node for node in nodes if node.op == "placeholder"]
+        self._divide(static)
         self._outputs: tuple[Any, ...] = tuple(nodes[-1].args[0])
         first = {id(value): index for index, value in reversed(list(enumerate(self._outputs)))}
         self._sources = [first[id(value)] for value in self._outputs]
@@ -103,27 +107,22 @@ class CompiledGraph:
         self._written: Counter[int] = Counter()
         self._counted: dict[int, Any] = {}  # the last version of each
 
+    def _divide(self, static: frozenset[int]) -> None:
+        """Say which inputs are constants, and which are not."""
+        self._static, self._constant = static, sorted(static)
+        self._dynamic = [n for n in range(len(self._placeholders)) if n not in static]
+
     def __call__(self, *args: Any) -> tuple[Any, ...]:
         """The graph's results, as torch would compute them."""
-        constant = [args[index] for index in sorted(self._static)]
-        if not all(map(is_plain, args)) or not all(map(is_tracked, constant)):
+        dynamic = [args[index] for index in self._dynamic]
+        if not all(map(is_plain, dynamic)):
             return self._with_torch(args)
-        key = tuple(
-            None if index in self._static else signature_of(value)
-            for index, value in enumerate(args)
-        )
+        key = tuple(map(signature_of, dynamic))
         known = self._known.get(key)
-        if known is None and len(self._known) >= self._options.shapes:
-            self._say_full()
-            return self._with_torch(args)
-        versions = tuple(map(version_of, constant))
-        if known is not None and self._is_often_written(known.versions, versions):
-            return self(*args)
+        if known is None or not known.watch.holds([args[index] for index in self._constant]):
+            known = self._looked_up(key, args)
         self._calls += 1
-        if known is None or known.versions != versions:
-            # Weights that change while the process runs are of no use to others.
-            known = self._known[key] = self._specialise(args, versions, keep=known is None)
-        if known.module is None:
+        if known is None or known.module is None:
             return self._with_torch(args)
         results = self._run(known.module, known.inputs, args, known.numbers)
         tuned = None if known.tuning is None else known.tuning.take()
@@ -132,11 +131,33 @@ class CompiledGraph:
         placed = laid_out(results, known.layouts)
         return tuple(placed[source] for source in self._sources)
 
+    def _looked_up(self, key: tuple[Any, ...], args: Sequence[Any]) -> _Specialised | None:
+        """What was compiled for such inputs and these constants, or is compiled now; None: torch
+        runs the graph.
+        """
+        constant = [args[index] for index in self._constant]
+        if not all(map(is_plain, constant)) or not all(map(is_tracked, constant)):
+            return None
+        known = self._known.get(key)
+        if known is None and len(self._known) >= self._options.shapes:
+            self._say_full()
+            return None
+        versions = tuple(map(version_of, constant))
+        if known is not None and self._is_often_written(known.versions, versions):
+            return self._looked_up(tuple(signature_of(args[i]) for i in self._dynamic), args)
+        if known is None or known.versions != versions:
+            # Weights that change while the process runs are of no use to others.
+            known = self._specialise(args, versions, keep=known is None)
+        else:
+            known = replace(known, watch=Watch(constant))
+        self._known[key] = known
+        return known
+
     def _is_often_written(self, before: Sequence[Any], now: Sequence[Any]) -> bool:
         """Whether constants turn out to be none, such as the buffers that a model itself writes:
         compiling takes seconds.  From now on they are inputs.
         """
-        pairs = zip(sorted(self._static), before, now, strict=True)
+        pairs = zip(self._constant, before, now, strict=True)
         changed = {position: new for position, old, new in pairs if old != new}
         # for each set of shapes there is an old version: what was written once counts once
         new = {p: v for p, v in changed.items() if self._counted.get(p) != v}
@@ -146,7 +167,7 @@ class CompiledGraph:
         often = {position for position in changed if self._written[position] >= _OFTEN}
         if often:
             LOG.info("%s writes %d of its constants: they are inputs now", self._name, len(often))
-            self._static -= often
+            self._divide(self._static - often)
             self._known.clear()
         return bool(often)
 
@@ -168,9 +189,10 @@ class CompiledGraph:
         self, args: Sequence[Any], versions: tuple[Any, ...], keep: bool
     ) -> _Specialised:
         self._calls = 0
+        constant = [args[index] for index in self._constant]
         if not self._computed:
             LOG.debug("%s computes no tensor: torch runs it", self._name)
-            return _Specialised(None, versions)
+            return _Specialised(None, versions, Watch(constant))
         start = time.perf_counter()
         try:
             check_numbers(self._outputs)
@@ -183,13 +205,15 @@ class CompiledGraph:
             LOG.warning(
                 "%s of %d operators stays with torch: %s", self._name, self._operators, error
             )
-            return _Specialised(None, versions)
+            return _Specialised(None, versions, Watch(constant))
         self._report(module, time.perf_counter() - start, where)
         theirs = self._with_torch(args)
         layouts = layouts_of(theirs, self._computed)
         inputs, numbers = self._inputs(module, args), numbers_of(self._outputs, theirs)
-        memories = tuple(memory_of(args[index]) for index in sorted(self._static))
-        return _Specialised(module, versions, memories, inputs, numbers, layouts, tuning, kept)
+        memories = tuple(map(memory_of, constant))
+        return _Specialised(
+            module, versions, Watch(constant), memories, inputs, numbers, layouts, tuning, kept
+        )
 
     def _swap(self, key: tuple[Any, ...], tuned: Module, args: Sequence[Any]) -> None:
         """Use tuned kernels for calls from now on, if they compute the same."""
@@ -209,7 +233,7 @@ class CompiledGraph:
     def _operators(self) -> int:
         return sum(node.op == "call_function" for node in self._graph.graph.nodes)
 
-    @property
+    @cached_property
     def _computed(self) -> list[int]:
         """Positions of the tensors that the graph computes: no constants, no inputs, each once."""
         return [
@@ -217,6 +241,11 @@ class CompiledGraph:
             for index, value in enumerate(self._outputs)
             if is_computed(value) and not is_number(value) and self._sources[index] == index
         ]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        """Positions of the inputs, by name."""
+        return {node.name: index for index, node in enumerate(self._placeholders)}
 
     def _variable(self, args: Sequence[Any]) -> list[int]:
         """Positions of the arguments that are inputs of the module."""
@@ -317,13 +346,12 @@ class CompiledGraph:
     ) -> tuple[Any, ...]:
         results = module.run({name: to_numpy(args[index]) for name, index in inputs})
         computed = dict(zip(self._computed, results.values(), strict=True))
-        positions = {node.name: index for index, node in enumerate(self._placeholders)}
         tensors = {index: to_torch(array) for index, array in computed.items()}
         known = {**numbers, **tensors}
         return tuple(
             known[source]
             if source in known
-            else (args[positions[value.name]] if hasattr(value, "op") else value)
+            else (args[self._positions[value.name]] if hasattr(value, "op") else value)
             for source, value in zip(self._sources, self._outputs, strict=True)
         )
 

@@ -54,12 +54,17 @@ def version_of(value: Any) -> Any:
     """
     if not hasattr(value, "_version"):
         return value
-    steps = sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
-    covered = (1 + steps) * value.element_size() if value.numel() else 0
-    start, size = value.data_ptr(), min(covered, _SEEN_BYTES)
-    end = start + covered - size
     storage = value.untyped_storage()._cdata
-    return storage, start, value._version, string_at(start, size), string_at(end, size)
+    edges = (string_at(start, size) for start, size in edges_of(value))
+    return storage, value.data_ptr(), value._version, *edges
+
+
+def edges_of(tensor: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Address and bytes of the first elements, and of the last ones."""
+    steps = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    covered = (1 + steps) * tensor.element_size() if tensor.numel() else 0
+    start, size = tensor.data_ptr(), min(covered, _SEEN_BYTES)
+    return (start, size), (start + covered - size, size)
 
 
 def memory_of(value: Any) -> Any:
