@@ -6,7 +6,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,8 @@ from autosched.network_source import from_onnx
 from autosched.torch_frontend.agreement import agree
 from autosched.torch_frontend.aten import NotTakenError, network_of_graph
 from autosched.torch_frontend.background import BackgroundTuning
-from autosched.torch_frontend.export import export_onnx
+from autosched.torch_frontend.bound_graph import bind_constants, exported
+from autosched.torch_frontend.constants_watch import ConstantsWatch
 from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
 from autosched.torch_frontend.layout import Layout, laid_out, layouts_of
 from autosched.torch_frontend.network_module import network_module
@@ -38,7 +38,6 @@ from autosched.torch_frontend.tensors import (
     to_torch,
     version_of,
 )
-from autosched.torch_frontend.watch import Watch
 from sketch.errors import AutoschedError
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class _Specialised:
 
     module: Module | None
     versions: tuple[Any, ...]
-    watch: Watch
+    watch: ConstantsWatch
     memories: tuple[Any, ...] = ()
     inputs: tuple[tuple[str, int], ...] = ()
     numbers: Mapping[int, Any] = field(default_factory=dict)
@@ -149,7 +148,7 @@ class CompiledGraph:
             # Weights that change while the process runs are of no use to others.
             known = self._specialise(args, versions, keep=known is None)
         else:
-            known = replace(known, watch=Watch(constant))
+            known = replace(known, watch=ConstantsWatch(constant))
         self._known[key] = known
         return known
 
@@ -192,7 +191,7 @@ class CompiledGraph:
         constant = [args[index] for index in self._constant]
         if not self._computed:
             LOG.debug("%s computes no tensor: torch runs it", self._name)
-            return _Specialised(None, versions, Watch(constant))
+            return _Specialised(None, versions, ConstantsWatch(constant))
         start = time.perf_counter()
         try:
             check_numbers(self._outputs)
@@ -205,14 +204,22 @@ class CompiledGraph:
             LOG.warning(
                 "%s of %d operators stays with torch: %s", self._name, self._operators, error
             )
-            return _Specialised(None, versions, Watch(constant))
+            return _Specialised(None, versions, ConstantsWatch(constant))
         self._report(module, time.perf_counter() - start, where)
         theirs = self._with_torch(args)
         layouts = layouts_of(theirs, self._computed)
         inputs, numbers = self._inputs(module, args), numbers_of(self._outputs, theirs)
         memories = tuple(map(memory_of, constant))
         return _Specialised(
-            module, versions, Watch(constant), memories, inputs, numbers, layouts, tuning, kept
+            module,
+            versions,
+            ConstantsWatch(constant),
+            memories,
+            inputs,
+            numbers,
+            layouts,
+            tuning,
+            kept,
         )
 
     def _swap(self, key: tuple[Any, ...], tuned: Module, args: Sequence[Any]) -> None:
@@ -298,8 +305,8 @@ class CompiledGraph:
         except (NotTakenError, ModelImportError) as reason:
             LOG.debug("%s is taken through ONNX: %s", self._name, reason)
         variable = self._variable(args)
-        bound = _bind(self._graph, args, variable, self._computed)
-        network = from_onnx(_exported(bound, [args[index].detach() for index in variable]))
+        bound = bind_constants(self._graph, args, variable, self._computed)
+        network = from_onnx(exported(bound, [args[index].detach() for index in variable]))
         theirs = [self._outputs[index].meta["val"] for index in self._computed]
         return self._checked(with_types_of(theirs, network), kept, args)
 
@@ -354,45 +361,3 @@ class CompiledGraph:
             else (args[self._positions[value.name]] if hasattr(value, "op") else value)
             for source, value in zip(self._sources, self._outputs, strict=True)
         )
-
-
-def _exported(module: Any, args: Sequence[Any]) -> Any:
-    """The ONNX model, exported in a thread of its own.
-
-    This thread is inside a compiled function of torch: dispatch modes are set that the exporter
-    cannot work under.
-    """
-    import torch
-
-    def export() -> Any:
-        with torch.no_grad():
-            return export_onnx(module, args)
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(export).result()
-
-
-def _bind(graph: Any, args: Sequence[Any], variable: Sequence[int], computed: Sequence[int]) -> Any:
-    """A module of the variable inputs alone, that returns the computed outputs alone."""
-    import torch
-
-    fixed = {index: value for index, value in enumerate(args) if index not in variable}
-
-    class Bound(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.body = graph  # called "graph", it would hide the graph that torch makes of this
-            for index, value in fixed.items():
-                if isinstance(value, torch.Tensor):
-                    self.register_buffer(f"constant{index}", value.detach())
-
-        def forward(self, *inputs: Any) -> Any:
-            values = iter(inputs)
-            given = [
-                getattr(self, f"constant{index}", fixed[index]) if index in fixed else next(values)
-                for index in range(len(args))
-            ]
-            results = self.body(*given)
-            return tuple(results[index] for index in computed)
-
-    return Bound().eval()

@@ -13,8 +13,8 @@ import autosched
 from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend import compiled_graph
 from autosched.torch_frontend.compiled_graph import CompiledGraph
+from autosched.torch_frontend.constants_watch import ConstantsWatch
 from autosched.torch_frontend.options import BackendOptions, backend_options
-from autosched.torch_frontend.watch import Watch
 from sketch.errors import AutoschedError
 from tests.support.lazily import lazily
 
@@ -211,7 +211,7 @@ def test_a_graph_is_compiled_for_so_many_shapes(
 
     def specialise(self: Any, args: Any, versions: Any, keep: bool) -> Any:
         made.append(args[0].shape[0])
-        return compiled_graph._Specialised(None, versions, Watch([]))
+        return compiled_graph._Specialised(None, versions, ConstantsWatch([]))
 
     monkeypatch.setattr(CompiledGraph, "_specialise", specialise)
     graph = torch.fx.symbolic_trace(lambda x: (x + 1,))

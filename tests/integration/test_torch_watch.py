@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched.torch_frontend.watch import Watch
+from autosched.torch_frontend.constants_watch import ConstantsWatch
 from tests.support.lazily import lazily
 
 torch = lazily("torch")
@@ -36,7 +36,7 @@ WRITES: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("place", [0, 1, 4])
 def test_writes_are_seen(write: Callable[[Any], Any], place: int) -> None:
     tensors = _tensors()
-    watch = Watch(tensors)
+    watch = ConstantsWatch(tensors)
     assert watch.holds(tensors) and watch.holds(list(tensors))
     write(tensors[place])
     assert not watch.holds(tensors)
@@ -44,14 +44,14 @@ def test_writes_are_seen(write: Callable[[Any], Any], place: int) -> None:
 
 def test_another_tensor_is_seen_even_of_the_same_memory() -> None:
     tensors = _tensors()
-    watch = Watch(tensors)
+    watch = ConstantsWatch(tensors)
     assert not watch.holds([tensors[0].detach(), *tensors[1:]])
     assert not watch.holds(tensors[:-1])
 
 
 def test_nothing_is_read_of_tensors_that_are_gone() -> None:
     tensors = _tensors()
-    watch = Watch(tensors)
+    watch = ConstantsWatch(tensors)
     tensors[1] = None
     gc.collect()
     tensors[1] = torch.zeros(100)
@@ -59,13 +59,13 @@ def test_nothing_is_read_of_tensors_that_are_gone() -> None:
 
 
 def test_numbers_are_left_to_others() -> None:
-    assert not Watch([torch.zeros(3), 5]).holds([torch.zeros(3), 5])
-    assert Watch([]).holds([])
+    assert not ConstantsWatch([torch.zeros(3), 5]).holds([torch.zeros(3), 5])
+    assert ConstantsWatch([]).holds([])
 
 
 def test_shared_memory_is_watched_for_each(rng: np.random.Generator) -> None:
     memory = torch.zeros(64)
     parts = [memory[:32], memory[16:48]]
-    watch = Watch(parts)
+    watch = ConstantsWatch(parts)
     memory[60] = 1.0
     assert not watch.holds(parts)  # torch counts what is written into the memory, not into a view

@@ -10,7 +10,7 @@ from weakref import ref
 from autosched.torch_frontend.tensors import edges_of
 
 
-class Watch:
+class ConstantsWatch:
     """What ``version_of`` says of each tensor, asked of all of them together.
 
     A tensor that is gone, or numbers among the tensors, are reported as changes: whoever asks then
