@@ -14,7 +14,7 @@ from autosched.graph.errors import ModelImportError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network
 from autosched.network_source import from_onnx
-from autosched.torch_frontend import compiled_graph, export
+from autosched.torch_frontend import bound_graph, compiled_graph, export
 from autosched.torch_frontend.aten import NotTakenError, network_of_graph
 from autosched.torch_frontend.aten.table import CONVERTERS
 from autosched.torch_frontend.compiled_graph import CompiledGraph
@@ -103,8 +103,8 @@ def _assert_same_network(chosen: Sequence[Any], table: str) -> None:
 
     graph = _traced(every, args)
     computed = range(len(graph(*args)))
-    bound = compiled_graph._bind(graph, args, range(len(args)), computed)
-    exported = from_onnx(compiled_graph._exported(bound, args))
+    bound = bound_graph.bind_constants(graph, args, range(len(args)), computed)
+    exported = from_onnx(bound_graph.exported(bound, args))
     direct = _network(graph, args)
     assert [v.type for v in direct.outputs] == [v.type for v in exported.outputs]
     _assert_equal(_reference(direct, args), _reference(exported, args), table)

@@ -271,7 +271,7 @@ def test_complex_inputs_are_refused_before_anything_is_exported(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exported: list[Any] = []
-    monkeypatch.setattr(compiled_graph, "_exported", exported.append)
+    monkeypatch.setattr(compiled_graph, "exported", exported.append)
     x = torch.complex(torch.randn(2, 3), torch.randn(2, 3))
     with torch.no_grad(), caplog.at_level(logging.WARNING, "autosched.torch"):
         compiled = torch.compile(lambda t: t.abs() + 1, backend=backend_module.backend)
