@@ -6,9 +6,9 @@ from typing import Final
 
 from codegen.llvm.conversions import Conversions
 from codegen.llvm.features import ProcessorFeatures
-from codegen.llvm.functions.of_float32 import FloatLanes
-from codegen.llvm.functions.of_float64 import DoubleLanes
-from codegen.llvm.functions.of_tables import WideLanes
+from codegen.llvm.functions.of_float32 import Float32Lanes
+from codegen.llvm.functions.of_float64 import Float64Lanes
+from codegen.llvm.functions.of_tables import TableLanes
 from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
 from codegen.llvm.writer import Writer
@@ -42,14 +42,14 @@ class Arithmetic:
         self.conversions = Conversions(writer, features)
         self._products: dict[str, bool] = {}  # whether one of the factors is a literal
 
-    def lanes(self, dtype: str, width: int) -> FloatLanes | DoubleLanes:
+    def lanes(self, dtype: str, width: int) -> Float32Lanes | Float64Lanes:
         """The elementary functions of a float dtype for one vector width."""
         if dtype == "float64":
-            return DoubleLanes(self.writer, width)
+            return Float64Lanes(self.writer, width)
         return self._floats(width)
 
-    def _floats(self, width: int) -> FloatLanes:
-        lanes = WideLanes if self.features.wide else FloatLanes
+    def _floats(self, width: int) -> Float32Lanes:
+        lanes = TableLanes if self.features.wide else Float32Lanes
         return lanes(self.writer, width, self.features.rounding)
 
     def splat(self, text: str, dtype: str, width: int) -> str:

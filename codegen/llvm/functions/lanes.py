@@ -253,11 +253,8 @@ class Lanes:
     def _round(self, name: str, beyond: str, step: float, x: str) -> str:
         if self.rounding:
             return self.writer.intrinsic(name, "float", self.width, (x,))
-        inside = self.test("olt", self.fabs(x), self.const(8388608.0))
-        safe = self.pick(inside, x, self.const(0.0))
-        whole = self.writer.emit(f"fptosi {self.float} {safe} to {self.int}")
-        near = self.writer.emit(f"sitofp {self.int} {whole} to {self.float}")
-        wrong = self.test(beyond, near, safe)
+        inside, near = self._converted(x)
+        wrong = self.test(beyond, near, x)
         moved = self.pick(wrong, self.add(near, self.const(step)), near)
         return self.pick(inside, self.copysign(moved, x), x)
 
@@ -265,12 +262,15 @@ class Lanes:
         """The integer part; -0 stays what it is."""
         if self.rounding:
             return self.writer.intrinsic("trunc", "float", self.width, (x,))
-        size = self.fabs(x)
-        inside = self.test("olt", size, self.const(8388608.0))
-        safe = self.pick(inside, size, self.const(0.0))
-        whole = self.writer.emit(f"fptosi {self.float} {safe} to {self.int}")
-        near = self.writer.emit(f"sitofp {self.int} {whole} to {self.float}")
+        inside, near = self._converted(x)
         return self.pick(inside, self.copysign(near, x), x)
+
+    def _converted(self, x: str) -> tuple[str, str]:
+        """Where x is below 2**23 in size, and its integer part there, by way of an int32."""
+        inside = self.test("olt", self.fabs(x), self.const(8388608.0))
+        safe = self.pick(inside, x, self.const(0.0))
+        whole = self.writer.emit(f"fptosi {self.float} {safe} to {self.int}")
+        return inside, self.writer.emit(f"sitofp {self.int} {whole} to {self.float}")
 
     def round(self, x: str) -> str:
         """The nearest integer, the even one of two."""

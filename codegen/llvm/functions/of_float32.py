@@ -18,7 +18,7 @@ _EXPM1_RANGE: Final = (-18.0, 89.0)  # beyond it, the result is -1 or infinite
 _OWN_RESULT: Final = 2.0**-25  # what is smaller is its own expm1
 
 
-class FloatLanes(PowerLanes, AngleLanes, HyperbolicLanes, RemainderLanes):
+class Float32Lanes(PowerLanes, AngleLanes, HyperbolicLanes, RemainderLanes):
     """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
 
     def expm1(self, x: str) -> str:

@@ -13,7 +13,7 @@ from codegen.llvm.values import literal, vector_type
 from codegen.llvm.writer import Writer
 
 
-class DoubleLanes:
+class Float64Lanes:
     """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
 
     def __init__(self, writer: Writer, width: int) -> None:

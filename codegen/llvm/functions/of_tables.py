@@ -17,7 +17,7 @@ import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 
 from codegen.llvm.functions.lanes import EXP_RANGE, ROUND
-from codegen.llvm.functions.of_float32 import FloatLanes
+from codegen.llvm.functions.of_float32 import Float32Lanes
 from codegen.llvm.values import literal
 
 _POINTS: Final = 32  # lanes of two registers
@@ -91,7 +91,7 @@ def _tanh() -> RatioTable:
     return table_of("tanh", math.tanh, 1.0, 0.296875, 5)
 
 
-class WideLanes(FloatLanes):
+class TableLanes(Float32Lanes):
     """The functions for one vector width of a processor with registers of 16 lanes.
 
     All widths give the same bits: what is left of a vector is computed as the vector is.

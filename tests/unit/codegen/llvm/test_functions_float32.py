@@ -10,8 +10,8 @@ import pytest
 
 from codegen.kernel import Kernel
 from codegen.llvm.features import features_of
-from codegen.llvm.functions.of_float32 import FloatLanes
-from codegen.llvm.functions.of_tables import WideLanes
+from codegen.llvm.functions.of_float32 import Float32Lanes
+from codegen.llvm.functions.of_tables import TableLanes
 from codegen.llvm.jit import call, load
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.writer import Writer
@@ -115,7 +115,7 @@ def compile_function(name: str, target: Target, width: int, arity: int) -> Kerne
             f"  %x{n} = load {kind}, ptr %p{n}, align 4",
         ]
     wide = features_of(target, flushed=False).wide
-    lanes = (WideLanes if wide else FloatLanes)(writer, width, rounding)
+    lanes = (TableLanes if wide else Float32Lanes)(writer, width, rounding)
     result = getattr(lanes, name)(*(f"%x{n}" for n in range(arity)))
     writer.lines += [
         f"  %q = getelementptr float, ptr %a{arity}, i64 %i",
