@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched.graph.errors import ModelImportError
@@ -32,7 +34,6 @@ from autosched.torch_frontend.tensors import (
     check_dtype,
     is_plain,
     is_tracked,
-    memory_of,
     signature_of,
     to_numpy,
     to_torch,
@@ -51,6 +52,17 @@ _OFTEN: Final = 2
 _SOON: Final = 16
 
 
+@cache
+def _compiling() -> threading.RLock:
+    """One thread compiles at a time: torch's exporter has a state of the whole process."""
+    return threading.RLock()
+
+
+_compiling()
+# A forked child does not wait for a thread of its parent.
+os.register_at_fork(after_in_child=_compiling.cache_clear)
+
+
 @dataclass(frozen=True, slots=True)
 class _Specialised:
     """A graph compiled for certain shapes.
@@ -58,8 +70,7 @@ class _Specialised:
     Attributes:
         module: None: torch runs it.
         versions: state of the constants that were compiled in.
-        watch: says at once that they have it still.
-        memories: of these constants; no other tensor has the same version meanwhile.
+        watch: says at once that they have it still; no other tensor has the same version meanwhile.
         inputs: name and position of each input of the module.
         numbers: results that are no tensors, by position; shapes decide them.
         layouts: of results that do not lie in memory of their own in row-major order.
@@ -70,7 +81,6 @@ class _Specialised:
     module: Module | None
     versions: tuple[Any, ...]
     watch: ConstantsWatch
-    memories: tuple[Any, ...] = ()
     inputs: tuple[tuple[str, int], ...] = ()
     numbers: Mapping[int, Any] = field(default_factory=dict)
     layouts: Mapping[int, Layout] = field(default_factory=dict)
@@ -119,38 +129,43 @@ class CompiledGraph:
         key = tuple(map(signature_of, dynamic))
         known = self._known.get(key)
         if known is None or not known.watch.holds([args[index] for index in self._constant]):
-            known = self._looked_up(key, args)
+            with _compiling():
+                key, known = self._looked_up(args)
         self._calls += 1
         if known is None or known.module is None:
             return self._with_torch(args)
         results = self._run(known.module, known.inputs, args, known.numbers)
         tuned = None if known.tuning is None else known.tuning.take()
         if tuned is not None:
-            self._swap(key, tuned, args)
+            with _compiling():
+                # unless another thread has compiled anew meanwhile
+                if self._known.get(key) is known:
+                    self._swap(key, tuned, args)
         placed = laid_out(results, known.layouts)
         return tuple(placed[source] for source in self._sources)
 
-    def _looked_up(self, key: tuple[Any, ...], args: Sequence[Any]) -> _Specialised | None:
-        """What was compiled for such inputs and these constants, or is compiled now; None: torch
-        runs the graph.
+    def _looked_up(self, args: Sequence[Any]) -> tuple[tuple[Any, ...], _Specialised | None]:
+        """What was compiled for such inputs and these constants, or is compiled now, and its key;
+        None: torch runs the graph.
         """
+        key = tuple(signature_of(args[index]) for index in self._dynamic)
         constant = [args[index] for index in self._constant]
         if not all(map(is_plain, constant)) or not all(map(is_tracked, constant)):
-            return None
+            return key, None
         known = self._known.get(key)
         if known is None and len(self._known) >= self._options.shapes:
             self._say_full()
-            return None
+            return key, None
         versions = tuple(map(version_of, constant))
         if known is not None and self._is_often_written(known.versions, versions):
-            return self._looked_up(tuple(signature_of(args[i]) for i in self._dynamic), args)
+            return self._looked_up(args)
         if known is None or known.versions != versions:
             # Weights that change while the process runs are of no use to others.
             known = self._specialise(args, versions, keep=known is None)
-        else:
+        elif not known.watch.holds(constant):
             known = replace(known, watch=ConstantsWatch(constant))
         self._known[key] = known
-        return known
+        return key, known
 
     def _is_often_written(self, before: Sequence[Any], now: Sequence[Any]) -> bool:
         """Whether constants turn out to be none, such as the buffers that a model itself writes:
@@ -209,12 +224,10 @@ class CompiledGraph:
         theirs = self._with_torch(args)
         layouts = layouts_of(theirs, self._computed)
         inputs, numbers = self._inputs(module, args), numbers_of(self._outputs, theirs)
-        memories = tuple(map(memory_of, constant))
         return _Specialised(
             module,
             versions,
             ConstantsWatch(constant),
-            memories,
             inputs,
             numbers,
             layouts,

@@ -58,6 +58,15 @@ def test_nothing_is_read_of_tensors_that_are_gone() -> None:
     assert not watch.holds(tensors)
 
 
+def test_watched_tensors_can_be_swapped() -> None:
+    """As load_state_dict and Module.to do, if torch.__future__ says so."""
+    layer = torch.nn.Linear(3, 3)
+    watch = ConstantsWatch([layer.weight])
+    assert watch.holds([layer.weight])
+    torch.utils.swap_tensors(layer.weight, torch.nn.Parameter(torch.ones(3, 3)))
+    assert not watch.holds([layer.weight])
+
+
 def test_numbers_are_left_to_others() -> None:
     assert not ConstantsWatch([torch.zeros(3), 5]).holds([torch.zeros(3), 5])
     assert ConstantsWatch([]).holds([])

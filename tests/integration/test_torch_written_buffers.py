@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -133,6 +135,26 @@ def test_a_tensor_in_the_place_of_another_is_noticed(through_data: bool) -> None
             else:
                 module.mask = torch.from_numpy(array)
             assert torch.equal(fast(x), x + module.mask)
+
+
+def test_threads_may_find_weights_written_at_once(made: list[int]) -> None:
+    """Each of them looks at what the others are just making inputs of constants."""
+    layer, start = torch.nn.Linear(8, 8), threading.Barrier(4)
+    fast = compiled(layer)
+
+    def called() -> Any:
+        with torch.no_grad():
+            start.wait()
+            return fast(torch.ones(2, 8))
+
+    with torch.no_grad(), ThreadPoolExecutor(4) as pool:
+        fast(torch.ones(2, 8))
+        for _ in range(4):
+            layer.weight.mul_(0.9)
+            expected = torch.ones(2, 8) @ layer.weight.T + layer.bias
+            for found in [pool.submit(called) for _ in range(4)]:
+                assert torch.allclose(found.result(), expected, atol=1e-5)
+    assert len(made) <= 4
 
 
 def test_constants_are_not_kept_alive() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autosched import api
 from autosched.onnx.importer import from_onnx
 from tests.support.onnx_reference import compare, node_model
 
@@ -57,6 +58,34 @@ def test_infinities_stay_in_their_rows() -> None:
     compare(
         node_model("ScatterND", {"reduction": "add"}, inputs, constants, 18, order="xiu"), inputs
     )
+
+
+def _sums(data: np.ndarray, given: np.ndarray, places: np.ndarray, reduction: str) -> np.ndarray:
+    inputs = {"x": data, "u": given}
+    attributes = {"reduction": reduction}
+    model = node_model("ScatterND", attributes, inputs, {"i": places}, 18, order="xiu")
+    (found,) = api.compile(from_onnx(model)).run(inputs).values()
+    return np.asarray(found)
+
+
+def test_rows_without_an_update_keep_the_sign_of_zero() -> None:
+    data = np.full((4, 2), -0.0, np.float32)
+    found = _sums(data, np.ones((2, 2), np.float32), np.array([[1], [3]]), "add")
+    assert found.tolist() == [[0, 0], [1, 1]] * 2
+    assert np.signbit(found[::2]).all()
+
+
+@pytest.mark.parametrize(
+    ("reduction", "own", "given", "expected"),
+    [("add", -60000, 40000, 60000), ("mul", 0.5, 45, 45568)],
+)
+def test_what_is_given_may_be_more_than_half_floats_hold(
+    reduction: str, own: float, given: float, expected: float
+) -> None:
+    data, updates_ = np.full((4, 2), own, np.float16), np.full((3, 2), given, np.float16)
+    found = _sums(data, updates_, np.array([[1], [1], [1]]), reduction)
+    assert found.dtype == np.float16
+    assert found[1].tolist() == [expected] * 2
 
 
 @pytest.mark.parametrize(
