@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.host.domains import CONTRIB, LEARNED
 from autosched.system.signal_handlers import raised_by_handler
 
 REFERENCE: Final = "onnx's reference evaluator"
@@ -48,17 +49,14 @@ _EXACT: Final = frozenset(
 # Of these, only while no element is NaN, which it passes over or puts anywhere.
 _ORDERING: Final = frozenset(("ArgMax", "ArgMin", "TopK", "Unique"))
 _MAKES_NAN: Final = frozenset(("Add", "Div", "Mul", "Sub"))  # of numbers that are none
-# The operators of this domain onnxruntime defines: of others than these onnx's reference has wrong
+# Of the operators of ai.onnx.ml: those that onnx's reference has right.  Of the others it has wrong
 # numbers (classes that no leaf votes for, probabilities of support vectors, integers ...).
-_LEARNED: Final = "ai.onnx.ml"
 _RIGHT_LEARNED: Final = frozenset(
     (
         *("ArrayFeatureExtractor", "Binarizer", "FeatureVectorizer", "Imputer", "LabelEncoder"),
         *("LinearRegressor", "OneHotEncoder", "SVMRegressor"),
     )
 )
-# The domain of onnxruntime's own operators, of which onnx's reference has none.
-_CONTRIB: Final = "com.microsoft"
 # What the reference raises for types that an operator of it was not written for.
 _LACKING: Final = (RuntimeError, TypeError)
 _REFUSED: Final = "not supported"  # what onnxruntime says of a type that a kernel does not take
@@ -258,8 +256,8 @@ def exact_engine(payload: bytes) -> HostEngine:
     from autosched.host.node_names import walk
 
     nodes = list(walk(onnx.load_from_string(payload).graph.node))
-    learned = {node.op_type for node in nodes if node.domain == _LEARNED}
-    own = {f"{_CONTRIB}.{node.op_type}" for node in nodes if node.domain == _CONTRIB}
+    learned = {node.op_type for node in nodes if node.domain == LEARNED}
+    own = {f"{CONTRIB}.{node.op_type}" for node in nodes if node.domain == CONTRIB}
     if not learned and not own:
         return ReferenceEngine(payload)
     try:

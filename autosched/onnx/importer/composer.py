@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from autosched.graph.ops.base import Shape
-from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, CastOp, Identity, Where
+from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, Identity, Where
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Expand
@@ -182,7 +182,7 @@ class Composer:
 
     def cast(self, value: str, dtype: str) -> str:
         """``value`` in another dtype."""
-        return value if self.dtype(value) == dtype else self.site.step(CastOp(dtype), [value])
+        return self.site.cast(value, dtype)
 
     def emit(self, value: str, index: int = 0) -> None:
         """Let ``value`` be output ``index`` of the node, if it has one."""

@@ -14,8 +14,9 @@ from autosched.graph.errors import GraphError, ModelImportError, UnsupportedMode
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.base import Shape, TensorType, check_size
 from autosched.graph.ops.host import HostOp
+from autosched.host.domains import CONTRIB
 from autosched.host.node_names import read_names, walk
-from autosched.onnx.importer.domains import CONTRIB, DEFAULT_DOMAINS
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 from autosched.onnx.importer.empty_past import without_empty_past
 from autosched.onnx.importer.folding import fold_node
 from autosched.onnx.importer.functions import expanded, taken_branch

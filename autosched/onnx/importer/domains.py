@@ -1,4 +1,4 @@
-"""The names of ONNX's default domain and of onnxruntime's, and the opset that is imported."""
+"""The names of ONNX's default domain, and the opset of it that a model or a function imports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 import onnx
 
 DEFAULT_DOMAINS: Final = ("", "ai.onnx")
-CONTRIB: Final = "com.microsoft"  # onnxruntime's own operators
 
 
 def opset_of(imports: Iterable[onnx.OperatorSetIdProto]) -> int:

@@ -11,7 +11,6 @@ from autosched.graph.ops.base import Shape, normalize_axis
 from autosched.graph.ops.elementwise import (
     BinaryFunction,
     BinaryOp,
-    CastOp,
     Identity,
     UnaryOp,
     Where,
@@ -65,7 +64,7 @@ def _import_instance_norm(site: Site) -> None:
     channels, dtype = (-1, *(1,) * (rank - 2)), site.builder.types[value].dtype
     for index, function, neutral in _PARAMETERS:
         if not _is_everywhere(site.plain_constant(index), neutral):
-            parameter = _as_dtype(site, _viewed(site, index, channels), dtype)
+            parameter = site.cast(_viewed(site, index, channels), dtype)
             value = site.step(BinaryOp(function), [value, parameter])
     site.emit(Identity(), [value])
 
@@ -152,7 +151,7 @@ def _emit_statistics(site: Site, data: str, axes: tuple[int, ...]) -> None:
     if not wanted:
         return
     if site.type(0).dtype in STORAGE_FLOATS:
-        data = site.step(CastOp("float32"), [data])
+        data = site.cast(data, "float32")
     mean = site.step(ReduceOp("mean", axes, True), [data])
     if 1 in wanted:
         site.emit(ReduceOp("mean", axes, True), [data], 1)
@@ -174,7 +173,7 @@ def _viewed(site: Site, index: int, shape: Sequence[int]) -> str:
 def _emit_affine(site: Site, value: str, parameters: Sequence[str]) -> None:
     """Emit ``value * scale``, plus the bias if there are two parameters."""
     dtype = site.builder.types[value].dtype
-    like = [_as_dtype(site, parameter, dtype) for parameter in parameters]
+    like = [site.cast(parameter, dtype) for parameter in parameters]
     if len(like) == 1:
         site.emit(BinaryOp("mul"), [value, like[0]])
         return
@@ -184,8 +183,3 @@ def _emit_affine(site: Site, value: str, parameters: Sequence[str]) -> None:
 
 def _is_everywhere(array: NDArray[Any] | None, number: float) -> bool:
     return array is not None and bool((array == number).all())
-
-
-def _as_dtype(site: Site, value: str, dtype: str) -> str:
-    same = site.builder.types[value].dtype == dtype
-    return value if same else site.step(CastOp(dtype), [value])

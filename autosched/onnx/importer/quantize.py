@@ -55,7 +55,7 @@ def _import_qlinear_matmul(site: Site) -> None:
     """QLinearMatMul: an int32 product, scaled to the result's type."""
     product = site.step(MatMul(), _centered_operands(site, _Operands((0, 2), (3, 5))))
     row, column = _of_rows(site, 1), _of_columns(site, 4)
-    _emit_scaled(site, product, [_to_float(site, row), _to_float(site, column)], (6, 7))
+    _emit_scaled(site, product, [site.cast(row, _FLOAT), site.cast(column, _FLOAT)], (6, 7))
 
 
 def _import_conv_integer(site: Site) -> None:
@@ -71,7 +71,7 @@ def _import_qlinear_conv(site: Site) -> None:
     maps = _centered_maps(site, _Operands((0, 2), (3, 5)))
     product = site.step(conv_of(site, 3), [*maps, *bias])
     weight_scale = _along(site, site.input(4), 1, site.rank(0))
-    scales = [_to_float(site, site.input(1)), _to_float(site, weight_scale)]
+    scales = [_to_float(site, site.input(1)), site.cast(weight_scale, _FLOAT)]
     _emit_scaled(site, product, scales, (6, 7))
 
 
@@ -156,7 +156,7 @@ def _emit_scaled(site: Site, product: str, scales: list[str], result: tuple[int,
     _check_divisor(site, scale)
     factor = site.step(BinaryOp("mul"), scales)
     ratio = site.step(BinaryOp("div"), [factor, _as(site, scale, _FLOAT)])
-    value = site.step(BinaryOp("mul"), [_to_float(site, product), ratio])
+    value = site.step(BinaryOp("mul"), [site.cast(product, _FLOAT), ratio])
     dtype = site.type(zero_point).dtype
     emit_quantised(site, value, _as(site, zero_point, _FLOAT), dtype)
 
@@ -165,8 +165,7 @@ def _as(site: Site, index: int, dtype: str) -> str:
     """Input ``index``, converted."""
     if site.type(index).dtype in BELOW_A_BYTE:
         return site.step(CastOp(dtype), [site.add_constant(f"bytes{index}", _bytes(site, index))])
-    value = site.input(index)
-    return value if site.type(index).dtype == dtype else site.step(CastOp(dtype), [value])
+    return site.cast(site.input(index), dtype)
 
 
 def _bytes(site: Site, index: int) -> NDArray[Any]:
@@ -174,11 +173,6 @@ def _bytes(site: Site, index: int) -> NDArray[Any]:
     array = site.constant(index)
     assert array is not None  # callers have looked
     return array.astype(BELOW_A_BYTE[str(array.dtype)])
-
-
-def _to_float(site: Site, value: str) -> str:
-    same = site.builder.types[value].dtype == _FLOAT
-    return value if same else site.step(CastOp(_FLOAT), [value])
 
 
 def _parameter(site: Site, index: int) -> str:

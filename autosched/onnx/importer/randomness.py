@@ -8,8 +8,9 @@ from typing import Any, Final
 import onnx
 from numpy.typing import NDArray
 
+from autosched.host.domains import CONTRIB
 from autosched.host.node_names import walk
-from autosched.onnx.importer.domains import CONTRIB, DEFAULT_DOMAINS
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 
 _RANDOM: Final = frozenset(
     (

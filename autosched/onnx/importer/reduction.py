@@ -56,7 +56,7 @@ def _import_reduce(function: ReduceFunction, site: Site) -> None:
 def _emit_through(dtype: str, op: Op, site: Site) -> None:
     """The operator on the data as they are, or in another dtype and back."""
     data, own = site.input(0), site.type(0).dtype
-    wide = data if dtype == own else site.step(CastOp(dtype), [data])
+    wide = site.cast(data, dtype)
     inputs = [wide, wide] if isinstance(op, BinaryOp) else [wide]
     if dtype == own:
         site.emit(op, inputs)

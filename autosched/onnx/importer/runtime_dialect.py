@@ -18,10 +18,10 @@ from typing import Any, Final
 import onnx
 from onnx import TensorProto, helper
 
+from autosched.host.domains import CONTRIB, LEARNED
 from autosched.host.node_names import nested_graphs, walk
-from autosched.onnx.importer.domains import CONTRIB, DEFAULT_DOMAINS, opset_of
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS, opset_of
 
-_LEARNED: Final = "ai.onnx.ml"
 _DEPRECATED: Final = range(18, 21)
 _EPSILON: Final = 1e-5
 _NEVER: Final = 1 << 16
@@ -85,7 +85,7 @@ def _is_changed(nodes: Any, imports: Any) -> bool:
 
 
 def _is_rewritten(node: onnx.NodeProto, opset: int) -> bool:
-    zipped = node.domain == _LEARNED and node.op_type == "ZipMap"
+    zipped = node.domain == LEARNED and node.op_type == "ZipMap"
     return (
         zipped or _is_foreign(node, opset) or _is_old_group_norm(node, opset) or _lacks_side(node)
     )
@@ -113,7 +113,7 @@ def _give_scores(graph: onnx.GraphProto) -> None:
     outputs = {info.name: info for info in graph.output}
     for node in graph.node:
         ends = (len(node.input), len(node.output))
-        if node.op_type != "ZipMap" or node.domain != _LEARNED or ends != (1, 1):
+        if node.op_type != "ZipMap" or node.domain != LEARNED or ends != (1, 1):
             continue
         (name,) = node.output
         if name in outputs:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.graph.ops.base import normalize_axis
-from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, CastOp, Where
+from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, Where
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.reduce import ReduceFunction, ReduceOp
 from autosched.graph.ops.shape import Concat, Reshape
@@ -132,19 +132,14 @@ def _with_reduced(site: Site, data: str, new: str, places: NDArray[np.int64], ax
     chosen = site.step(Where(), [given, listed, nothing])
     # What is given may sum up to more than a narrow type holds, and data make it small again.
     wide = "float32" if is_storage_float(dtype) else dtype
-    found = site.step(ReduceOp(function, (axis + 1,), False), [_cast(site, chosen, wide)])
-    reduced = site.step(BinaryOp(combined), [_cast(site, data, wide), found])
-    reduced = _cast(site, reduced, dtype)
+    found = site.step(ReduceOp(function, (axis + 1,), False), [site.cast(chosen, wide)])
+    reduced = site.step(BinaryOp(combined), [site.cast(data, wide), found])
+    reduced = site.cast(reduced, dtype)
     if function != "sum" or not is_float(dtype) or counts.all():
         return reduced
     # Nothing is added to the other slices, which would make 0 of -0.
     met = site.add_constant("met", (counts > 0).reshape(rows, *ones))
     return site.step(Where(), [met, reduced, data])
-
-
-def _cast(site: Site, value: str, dtype: str) -> str:
-    same = site.builder.types[value].dtype == dtype
-    return value if same else site.step(CastOp(dtype), [value])
 
 
 def _places(indices: NDArray[Any], lead: tuple[int, ...]) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ops.base import Op, TensorType
+from autosched.graph.ops.elementwise import CastOp
 from sketch.lang.dtypes import SUPPORTED
 
 
@@ -122,6 +123,11 @@ class Site:
         """Add a node for a part of the ONNX node; returns its output."""
         name = self.builder.unique(f"{self.label}.{op.kind}")
         return self.builder.add(op, inputs, name, name, (self.layer or self.label,))
+
+    def cast(self, value: str, dtype: str) -> str:
+        """A value in a dtype: itself, where it has that already."""
+        same = self.builder.types[value].dtype == dtype
+        return value if same else self.step(CastOp(dtype), [value])
 
     def emit(self, op: Op, inputs: Sequence[str], index: int = 0) -> None:
         """Add the node that computes output ``index`` of the ONNX node."""

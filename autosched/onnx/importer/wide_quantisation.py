@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from autosched.onnx.importer.domains import CONTRIB
+from autosched.host.domains import CONTRIB
 from autosched.onnx.importer.piece import Arrays, Types
 
 _WIDE: Final = "uint16"
