@@ -71,7 +71,7 @@ def _import_qlinear_conv(site: Site) -> None:
     maps = _centered_maps(site, _Operands((0, 2), (3, 5)))
     product = site.step(conv_of(site, 3), [*maps, *bias])
     weight_scale = _along(site, site.input(4), 1, site.rank(0))
-    scales = [_to_float(site, site.input(1)), site.cast(weight_scale, _FLOAT)]
+    scales = [site.cast(site.input(1), _FLOAT), site.cast(weight_scale, _FLOAT)]
     _emit_scaled(site, product, scales, (6, 7))
 
 
