@@ -135,21 +135,31 @@ def compare(
         placement = Placement(None)
         if threads > 1:
             placement.probe = stack.enter_context(Worker.start(Exchange(), workload, threads))
-        rounds: dict[str, list[float]] = {worker.name: [] for worker in workers}
-        orders = np.random.default_rng()  # of no seed: each comparison has orders of its own
-        for _ in range(options.rounds):
-            for turn in orders.permutation(len(workers)):
-                worker = workers[turn]
-                time.sleep(options.pause_s)
-                rounds[worker.name].append(placement.turn(partial(_median, worker, options)))
-        return Comparison(
-            rounds={name: np.array(values) for name, values in rounds.items()},
-            outputs={worker.name: worker.outputs() for worker in workers},
-            prepare_s={worker.name: worker.prepare_s for worker in workers},
-            notes={worker.name: worker.note for worker in workers},
-            details={worker.name: worker.details() for worker in workers},
-            far_turns=placement.far_turns,
-        )
+        return compare_ready(workers, placement, options)
+
+
+def compare_ready(workers: Sequence[Worker], placement: Placement, options: Options) -> Comparison:
+    """Time workers that are ready in interleaved rounds.
+
+    Raises:
+        ContenderError: one of them could not run.
+    """
+    rounds: dict[str, list[float]] = {worker.name: [] for worker in workers}
+    orders = np.random.default_rng()  # of no seed: each comparison has orders of its own
+    before = placement.far_turns
+    for _ in range(options.rounds):
+        for turn in orders.permutation(len(workers)):
+            worker = workers[turn]
+            time.sleep(options.pause_s)
+            rounds[worker.name].append(placement.turn(partial(_median, worker, options)))
+    return Comparison(
+        rounds={name: np.array(values) for name, values in rounds.items()},
+        outputs={worker.name: worker.outputs() for worker in workers},
+        prepare_s={worker.name: worker.prepare_s for worker in workers},
+        notes={worker.name: worker.note for worker in workers},
+        details={worker.name: worker.details() for worker in workers},
+        far_turns=placement.far_turns - before,
+    )
 
 
 def _median(worker: Worker, options: Options) -> float:

@@ -17,6 +17,7 @@ from benchmarks.workloads import (
     Matmul,
     Network,
     OuterProducts,
+    SmallModule,
     Stencil,
     Workload,
 )
@@ -28,7 +29,7 @@ IR_VERSION = 8
 def onnx_model(workload: Workload) -> bytes:
     """The serialised model; convolutions are NCHW, as ONNX has them."""
     match workload:
-        case Network():
+        case Network() | SmallModule():
             with open(workload.path, "rb") as file:
                 return file.read()
         case Conv():

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.contender import Contender
+from benchmarks.contender import Contender, Prepared
 from benchmarks.workloads import Workload
 from codegen.closeable import Closeable
 
@@ -62,16 +62,20 @@ def _time_runs(run: Callable[[], object], seconds: float, least: int) -> list[fl
 def _serve(
     pipe: Connection, contender: Contender, workload: Workload, cores: tuple[int, ...]
 ) -> None:
-    """Answer commands until the pipe closes: ``("time", seconds, least)``, outputs or details."""
+    """Answer commands until the pipe closes: ``("prepare", workload)``, ``("time", seconds,
+    least)``, outputs or details."""
     try:
         _pin(cores)
-        start = time.perf_counter()
-        prepared = contender.prepare(workload, len(cores))
-        prepared.run()
-        pipe.send(("ready", (time.perf_counter() - start, prepared.note)))
+        prepared = _prepare(pipe, contender, workload, len(cores))
         while True:
             command: tuple[Any, ...] = pipe.recv()
-            if command[0] == "time":
+            if command[0] == "prepare":
+                del prepared  # before the next one takes its memory
+                first = os.sched_getaffinity(0)  # of this thread, as the last one pinned it
+                os.sched_setaffinity(0, cores)
+                prepared = _prepare(pipe, contender, command[1], len(cores))
+                os.sched_setaffinity(0, first)
+            elif command[0] == "time":
                 pipe.send(("times", _time_runs(prepared.run, command[1], command[2])))
             elif command[0] == "details":
                 pipe.send(("details", dict(prepared.details())))
@@ -82,6 +86,15 @@ def _serve(
         return
     except Exception:
         pipe.send(("error", traceback.format_exc()))
+
+
+def _prepare(pipe: Connection, contender: Contender, workload: Workload, threads: int) -> Prepared:
+    """Make a workload ready, run it once, and say how long that took."""
+    start = time.perf_counter()
+    prepared = contender.prepare(workload, threads)
+    prepared.run()
+    pipe.send(("ready", (time.perf_counter() - start, prepared.note)))
+    return prepared
 
 
 @dataclass(slots=True)
@@ -115,6 +128,15 @@ class Worker(Closeable):
             worker.close()
             raise
         return worker
+
+    def prepare(self, workload: Workload) -> None:
+        """Make another workload ready in the same process.
+
+        Raises:
+            ContenderError: it could not be prepared; the process has ended.
+        """
+        self._pipe.send(("prepare", workload))
+        self.prepare_s, self.note = self._receive()
 
     def time(self, seconds: float, least: int = 3) -> list[float]:
         """Run for about ``seconds``, at least ``least`` times; the seconds of each run."""

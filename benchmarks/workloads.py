@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from benchmarks.small_modules.case import Case
 
 Arrays = dict[str, NDArray[np.float32]]
 # Integer inputs of networks are indices (of tokens, say) below this; every vocabulary has as many.
@@ -316,8 +321,49 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDA
     return rng.integers(_INDICES, size=shape, dtype=dtype)
 
 
+@dataclass(frozen=True, slots=True)
+class SmallModule:
+    """One of ``benchmarks.small_modules``; needs PyTorch.
+
+    Attributes:
+        name: of the case.
+        path: of the ONNX file that PyTorch wrote of it; empty: it could not.
+        dtype: of its real numbers.
+        channels_last: PyTorch's images are, and those of the file are not.
+    """
+
+    name: str
+    path: str
+    dtype: str
+    channels_last: bool
+
+    @property
+    def flops(self) -> float:
+        return 0.0
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return ("Y",)
+
+    def case(self) -> Case:
+        """The function and how its inputs are drawn."""
+        from benchmarks.small_modules import cases
+
+        return cases()[self.name]
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The inputs as PyTorch gets them."""
+        import torch
+
+        return self.case().inputs(getattr(torch, self.dtype), self.channels_last)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The inputs by the names that they have in the file."""
+        return {f"x{place}": tensor.numpy() for place, tensor in enumerate(self.tensors())}
+
+
 Operator = Matmul | IntegerMatmul | Conv | IntegerConv | Stencil | OuterProducts | Attention
-Workload = Operator | Network
+Workload = Operator | Network | SmallModule
 
 CONVOLUTIONS_3X3 = (
     Conv("conv3x3_56_64_64", 56, 64, 64, 3),

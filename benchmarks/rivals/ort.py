@@ -6,11 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from benchmarks.contender import Prepared
 from benchmarks.onnx_models import onnx_model, to_nchw, to_nhwc
 from benchmarks.workloads import Conv, IntegerConv, Workload
 
-_DTYPES: Final = {"tensor(int32)": "int32", "tensor(uint8)": "uint8"}
+_DTYPES: Final = {"float": "float32", "double": "float64"}  # others are called as NumPy's
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,12 @@ class OnnxRuntime:
         binding = session.io_binding()
         for value in session.get_inputs():
             array = to_nchw(arrays[value.name]) if convolution else arrays[value.name]
-            binding.bind_ortvalue_input(value.name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+            dense = np.asarray(array, order="C")
+            binding.bind_ortvalue_input(value.name, onnxruntime.OrtValue.ortvalue_from_numpy(dense))
         for value in session.get_outputs():
             binding.bind_ortvalue_output(
                 value.name,
-                onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-                    value.shape, _DTYPES.get(value.type, "float32")
-                ),
+                onnxruntime.OrtValue.ortvalue_from_shape_and_type(value.shape, _dtype(value.type)),
             )
         names = [value.name for value in session.get_outputs()]
 
@@ -62,3 +63,9 @@ class OnnxRuntime:
             outputs=outputs,
             note="NCHW" if convolution else "",
         )
+
+
+def _dtype(kind: str) -> str:
+    """NumPy's name of ``tensor(...)``."""
+    name = kind.removeprefix("tensor(").removesuffix(")")
+    return _DTYPES.get(name, name)

@@ -21,6 +21,7 @@ from benchmarks.workloads import (
     Matmul,
     Network,
     OuterProducts,
+    SmallModule,
     Stencil,
     Workload,
 )
@@ -45,13 +46,17 @@ class TorchModel:
 def configure(threads: int) -> None:
     """One intra-op thread a core, no inter-op threads."""
     torch.set_num_threads(threads)
-    torch.set_num_interop_threads(1)
+    if torch.get_num_interop_threads() != 1:  # it can be set once
+        torch.set_num_interop_threads(1)
 
 
 def torch_model(workload: Workload) -> TorchModel:
     """Build the module; data and weights of images and videos are channels_last."""
     arrays = {name: torch.from_numpy(a) for name, a in workload.arrays().items()}
     match workload:
+        case SmallModule():
+            module = workload.case().module
+            return TorchModel(module, workload.tensors(), workload.outputs, nhwc=False)
         case Network(in_torch=True):
             module = wild_models.build(workload.name).module
             return _channels_last(module, list(arrays.values()), workload.outputs, nhwc=False)
