@@ -57,8 +57,8 @@ class OursModule:
 
         assert isinstance(workload, SmallModule)
         os.environ.pop("GOMP_CPU_AFFINITY", None)  # the module pins its threads itself
-        tensors = workload.tensors()
-        network = autosched.from_torch(workload.case().module, tensors)
+        torch_module, tensors = workload.built()
+        network = autosched.from_torch(torch_module, tensors)
         module = autosched.compile(network, autosched.Target("cpu", threads=threads))
         module.pin_threads()
         names = [value.name for value in network.inputs]
@@ -126,26 +126,32 @@ class Staff:
                 if contender.name in (OURS, EAGER):
                     raise
                 refused[contender.name] = str(error).strip().splitlines()[-1]
-        return compare_ready(ready, self.placement, options), refused
+        try:
+            return compare_ready(ready, self.placement, options), refused
+        except ContenderError:  # one of them has ended
+            self.close()
+            raise
 
     def close(self) -> None:
-        """End all processes."""
-        probe = self.placement.probe
+        """End all processes; they start again when they are needed."""
+        probe, self.placement.probe = self.placement.probe, None
         for worker in (*self.workers.values(), *([] if probe is None else [probe])):
             worker.close()
+        self.workers.clear()
 
 
 def exported(name: str, dtype: str, channels_last: bool, folder: Path) -> SmallModule:
     """The workload, with an ONNX file where PyTorch can write one."""
     path = folder / f"{name}.onnx"
     workload = SmallModule(name, "", dtype, channels_last)
-    given = [f"x{place}" for place in range(len(workload.case().drawn))]
+    module, inputs = SmallModule(name, "", dtype, channels_last=False).built()
+    given = [f"x{place}" for place in range(len(inputs))]
     quiet = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
     try:
         with quiet[0], quiet[1], warnings.catch_warnings(action="ignore"):
             program = torch.onnx.export(
-                workload.case().module,
-                workload.case().inputs(getattr(torch, dtype)),
+                module,
+                inputs,
                 dynamo=True,
                 verbose=False,
                 input_names=given,
@@ -160,7 +166,8 @@ def exported(name: str, dtype: str, channels_last: bool, folder: Path) -> SmallM
 
 def error(ours: NDArray[Any], exact: NDArray[Any]) -> float:
     """The largest difference, relative to the largest finite element; infinite where one is not
-    finite and the other is."""
+    finite and the other is.
+    """
     if ours.shape != exact.shape:
         return float("inf")
     first, second = ours.astype(np.float64), exact.astype(np.float64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.contender import Prepared
 from benchmarks.harness import OURS
-from benchmarks.workloads import IntegerConv, Network, Workload
+from benchmarks.workloads import IntegerConv, Network, SmallModule, Workload
 
 if TYPE_CHECKING:
     from autosched.runtime.module import Module
@@ -38,7 +38,7 @@ class OursOperator:
     direct: bool = False
 
     def supports(self, workload: Workload) -> bool:
-        return not isinstance(workload, Network)
+        return not isinstance(workload, Network | SmallModule)
 
     def prepare(self, workload: Workload, threads: int) -> Prepared:
         """Compile; constants are packed here, everything else is the kernel's own work."""
@@ -52,7 +52,7 @@ class OursOperator:
         from sketch.lower import lower
         from sketch.lower.packing import preparations
 
-        assert not isinstance(workload, Network)
+        assert not isinstance(workload, Network | SmallModule)
         if self.direct and isinstance(workload, IntegerConv):
             workload = workload.of
         task = operator_task(workload, threads, self.renamed, self.direct)

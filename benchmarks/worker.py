@@ -63,7 +63,8 @@ def _serve(
     pipe: Connection, contender: Contender, workload: Workload, cores: tuple[int, ...]
 ) -> None:
     """Answer commands until the pipe closes: ``("prepare", workload)``, ``("time", seconds,
-    least)``, outputs or details."""
+    least)``, outputs or details.
+    """
     try:
         _pin(cores)
         prepared = _prepare(pipe, contender, workload, len(cores))

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from benchmarks.small_modules.case import Case
+    from torch.nn import Module
 
 Arrays = dict[str, NDArray[np.float32]]
 # Integer inputs of networks are indices (of tokens, say) below this; every vocabulary has as many.
@@ -345,21 +344,17 @@ class SmallModule:
     def outputs(self) -> tuple[str, ...]:
         return ("Y",)
 
-    def case(self) -> Case:
-        """The function and how its inputs are drawn."""
-        from benchmarks.small_modules import cases
-
-        return cases()[self.name]
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """The inputs as PyTorch gets them."""
+    def built(self) -> tuple[Module, tuple[Tensor, ...]]:
+        """The module and its inputs, as PyTorch gets them."""
         import torch
 
-        return self.case().inputs(getattr(torch, self.dtype), self.channels_last)
+        from benchmarks.small_modules import cases
+
+        return cases()[self.name].built(getattr(torch, self.dtype), self.channels_last)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The inputs by the names that they have in the file."""
-        return {f"x{place}": tensor.numpy() for place, tensor in enumerate(self.tensors())}
+        return {f"x{place}": tensor.numpy() for place, tensor in enumerate(self.built()[1])}
 
 
 Operator = Matmul | IntegerMatmul | Conv | IntegerConv | Stencil | OuterProducts | Attention

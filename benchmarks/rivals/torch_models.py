@@ -20,6 +20,7 @@ from benchmarks.workloads import (
     IntegerMatmul,
     Matmul,
     Network,
+    Operator,
     OuterProducts,
     SmallModule,
     Stencil,
@@ -52,17 +53,20 @@ def configure(threads: int) -> None:
 
 def torch_model(workload: Workload) -> TorchModel:
     """Build the module; data and weights of images and videos are channels_last."""
+    if isinstance(workload, SmallModule):
+        return TorchModel(*workload.built(), workload.outputs, nhwc=False)
     arrays = {name: torch.from_numpy(a) for name, a in workload.arrays().items()}
+    if not isinstance(workload, Network):
+        return _operator_model(workload, arrays)
+    if workload.in_torch:
+        module = wild_models.build(workload.name).module
+        return _channels_last(module, list(arrays.values()), workload.outputs, nhwc=False)
+    module, names, outputs = module_from_onnx(onnx_model(workload))
+    return _channels_last(module, [arrays[n] for n in names], tuple(outputs), nhwc=False)
+
+
+def _operator_model(workload: Operator, arrays: Mapping[str, Any]) -> TorchModel:
     match workload:
-        case SmallModule():
-            module = workload.case().module
-            return TorchModel(module, workload.tensors(), workload.outputs, nhwc=False)
-        case Network(in_torch=True):
-            module = wild_models.build(workload.name).module
-            return _channels_last(module, list(arrays.values()), workload.outputs, nhwc=False)
-        case Network():
-            module, names, outputs = module_from_onnx(onnx_model(workload))
-            return _channels_last(module, [arrays[n] for n in names], tuple(outputs), nhwc=False)
         case Conv():
             host = workload.arrays()
             layer = torch.nn.Conv2d(

@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 import torch.nn.functional as F
 
-from benchmarks.small_modules.case import Case, case, normal, share, weight, whole
+from benchmarks.small_modules.case import Case, case, normal, order, share, weight, whole
 
 _ROWS: Final = (256, 1024)
 _IMAGE: Final = (1, 64, 56, 56)
@@ -86,13 +86,13 @@ def _resampled() -> list[Case]:
         case("trilinear_2x", scaled("trilinear"), video),
         case("grid_sample", lambda x, g: F.grid_sample(x, g * 2 - 1, align_corners=False),
              normal(*_IMAGE), share(1, 56, 56, 2)),
-        case("affine_grid", lambda t: F.affine_grid(t, (1, 64, 56, 56), align_corners=False),
+        case("affine_grid", lambda t: F.affine_grid(t, [1, 64, 56, 56], align_corners=False),
              normal(1, 2, 3)),
     ]  # fmt: skip
 
 
 def _indexed() -> list[Case]:
-    table = normal(1000, 64)
+    table = weight(1000, 64)
     return [
         case("index_rows", lambda x, i: x[i], normal(*_ROWS), whole(256, 300)),
         case("index_columns", lambda x, i: x[:, i], normal(*_ROWS), whole(1024, 300)),
@@ -106,8 +106,8 @@ def _indexed() -> list[Case]:
              whole(256, *_ROWS)),
         case("index_add", lambda x, y, i: x.index_add(0, i, y), normal(*_ROWS),
              normal(300, 1024), whole(256, 300)),
-        case("index_put", lambda x, y, i: x.index_put((i,), y), normal(*_ROWS), normal(300, 1024),
-             whole(256, 300)),
+        case("index_put", lambda x, y, i: x.index_put((i,), y), normal(*_ROWS), normal(256, 1024),
+             order(256)),
         case("one_hot", lambda i: F.one_hot(i, 1000).float(), whole(1000, 512)),
         case("one_hot_product", lambda i, w: F.one_hot(i, 100).to(w) @ w, whole(100, 512),
              normal(100, 64)),
@@ -116,8 +116,8 @@ def _indexed() -> list[Case]:
         case("bucketize", lambda x, e: torch.bucketize(x, e.cumsum(0)), normal(*_ROWS), share(64)),
         case("cache_update", lambda c, x, i: c.index_copy(2, i, x), normal(1, 8, 512, 64),
              normal(1, 8, 1, 64), whole(512, 1)),
-        case("expert_gather", lambda w, i, x: torch.einsum("td,tdo->to", x, w[i]),
-             weight(8, 128, 128), whole(8, 16), normal(16, 128)),
+        case("expert_gather", lambda i, x, w: torch.einsum("td,tdo->to", x, w[i]),
+             whole(8, 16), normal(16, 128), weight(8, 128, 128)),
     ]  # fmt: skip
 
 

@@ -14,8 +14,21 @@ _ROWS: Final = (256, 1024)
 _IMAGE: Final = (1, 64, 56, 56)
 _TOKENS: Final = (1, 256, 512)
 _CLASSES: Final = (1, 21, 128, 128)
-_REDUCTIONS: Final = "sum mean amax amin prod var std logsumexp argmax median all any".split()
-_SOFT: Final = "softmax log_softmax softmin".split()
+_REDUCTIONS: Final = (
+    "sum",
+    "mean",
+    "amax",
+    "amin",
+    "prod",
+    "var",
+    "std",
+    "logsumexp",
+    "argmax",
+    "median",
+    "all",
+    "any",
+)
+_SOFT: Final = ["softmax", "log_softmax", "softmin"]
 
 
 def _reduced(name: str, dim: int) -> Callable[..., Any]:

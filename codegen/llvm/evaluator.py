@@ -11,14 +11,13 @@ from codegen.llvm.addresses import ALWAYS, Guard, lane_constants
 from codegen.llvm.arithmetic import Arithmetic
 from codegen.llvm.dependence import Dependence
 from codegen.llvm.index_bounds import IndexBounds
-from codegen.llvm.lane_patterns import lane_pattern
 from codegen.llvm.memory import Memory
+from codegen.llvm.offsets import Offsets
 from codegen.llvm.scope import KnownAccess, LoopScope
 from codegen.llvm.unit_operands import UnitOperands
 from codegen.llvm.values import (
     FLOAT_ZERO,
     SSA_TYPES,
-    Form,
     SsaValue,
     constant,
     identical_operand,
@@ -28,11 +27,10 @@ from codegen.llvm.values import (
     vector_type,
 )
 from codegen.llvm.writer import Writer
-from codegen.passes.affine import flatten
 from sketch.lang.dtypes import is_float, size_of
 from sketch.lang.expr import Binary, Cast, Const, Expr, Select, Unary, Var
 from sketch.lang.operator_names import COMPARISON, LOGICAL
-from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar, Quasi
+from sketch.nest.loopnest import Affine, AffineValue, Buffer, BufferLoad, Index, LoopVar
 
 Cell = tuple[Buffer, int]
 _OPERATORS = frozenset((Binary, Unary, Select, Cast))
@@ -57,9 +55,9 @@ class ExpressionEmitter:
         self._accesses: dict[tuple[Buffer, int, LoopVar | None], KnownAccess | None] = {}
         self._epoch = -1
         self._dependence, self._bounds = Dependence(), IndexBounds(scope)
-        # keyed by the identity of literals and index tuples, which the nest keeps alive
+        self.offsets = Offsets(self, self._dependence)
+        # keyed by the identity of literals, which the nest keeps alive
         self._constants: dict[int, SsaValue] = {}
-        self._flat: dict[tuple[Buffer, int], tuple[Affine, tuple[tuple[Quasi, int], ...]]] = {}
         self._visit: dict[type, Callable[..., SsaValue]] = {
             Const: self._const,
             AffineValue: self._affine_value,
@@ -139,7 +137,8 @@ class ExpressionEmitter:
             return value.ref
         return self._widen(value.ref, SSA_TYPES[value.dtype], width)
 
-    def _both(self, lhs: SsaValue, rhs: SsaValue) -> tuple[int, str, str]:
+    def both(self, lhs: SsaValue, rhs: SsaValue) -> tuple[int, str, str]:
+        """The wider of two widths, and both operands with as many lanes."""
         lhs, rhs = self.materialise(lhs), self.materialise(rhs)
         width = max(lhs.width, rhs.width)
         return width, self.operand(lhs, width), self.operand(rhs, width)
@@ -161,46 +160,6 @@ class ExpressionEmitter:
 
     # memory
 
-    def locate(
-        self, buffer: Buffer, indices: tuple[Index, ...], scale: int
-    ) -> tuple[Form, SsaValue | None]:
-        """The flat offset times ``scale``: a form, and a run-time part (i64) where there is one."""
-        flat = self._flattened(buffer, indices)
-        form = self.scope.resolve(flat[0], scale)
-        extra: SsaValue | None = None
-        for quasi, stride in flat[1]:
-            value = self.evaluate(quasi.expr)
-            if value.form is not None:
-                form = forms.add(form, forms.scale(value.form, stride * scale))
-            else:
-                extra = self._add_extra(extra, value, stride * scale)
-        return form, extra
-
-    def _read_at(
-        self, buffer: Buffer, indices: tuple[Index, ...], scale: int
-    ) -> tuple[Form, SsaValue | None]:
-        """``locate`` for reads, whose lanes may lie in a known pattern."""
-        flat = self._flattened(buffer, indices)
-        quasi = [(part.expr, stride * scale) for part, stride in flat[1]]
-        if any(self.scope.lane in (self._dependence.variables(e) or ()) for e, _ in quasi):
-            form = lane_pattern(self.scope, self.scope.resolve(flat[0], scale), quasi)
-            if form is not None:
-                return form, None
-        return self.locate(buffer, indices, scale)
-
-    def _add_extra(self, extra: SsaValue | None, value: SsaValue, factor: int) -> SsaValue:
-        value = self.convert(value, "int64")
-        width = value.width
-        if factor != 1:
-            literal_factor = self.arithmetic.splat(str(factor), "int64", width)
-            text = f"mul {type_text('int64', width)} {value.ref}, {literal_factor}"
-            value = SsaValue(self.memory.cached(text, text), "int64", width)
-        if extra is None:
-            return value
-        width, lhs, rhs = self._both(extra, value)
-        text = f"add {type_text('int64', width)} {lhs}, {rhs}"
-        return SsaValue(self.memory.cached(text, text), "int64", width)
-
     def access(self, buffer: Buffer, indices: tuple[Index, ...]) -> KnownAccess | None:
         """The access at this place in the code, None where an index is quasi-affine."""
         scope = self.scope
@@ -210,7 +169,7 @@ class ExpressionEmitter:
         key = (buffer, id(indices), scope.lane)
         if key in self._accesses:
             return self._accesses[key]
-        form, quasi = self._flattened(buffer, indices)
+        form, quasi = self.offsets.flattened(buffer, indices)
         access = (
             None
             if quasi
@@ -218,15 +177,6 @@ class ExpressionEmitter:
         )
         self._accesses[key] = access
         return access
-
-    def _flattened(
-        self, buffer: Buffer, indices: tuple[Index, ...]
-    ) -> tuple[Affine, tuple[tuple[Quasi, int], ...]]:
-        key = (buffer, id(indices))
-        flat = self._flat.get(key)
-        if flat is None:
-            flat = self._flat[key] = flatten(buffer, indices)
-        return flat
 
     def cell(self, buffer: Buffer, indices: tuple[Index, ...]) -> Cell | None:
         """The register cell of an access, None when the buffer is in memory."""
@@ -263,7 +213,7 @@ class ExpressionEmitter:
         return value
 
     def _load_memory(self, buffer: Buffer, indices: tuple[Index, ...]) -> SsaValue:
-        form, extra = self._read_at(buffer, indices, size_of(buffer.dtype))
+        form, extra = self.offsets.of_read(buffer, indices, size_of(buffer.dtype))
         inside = self.guard is ALWAYS or self._bounds.contain(buffer, indices)
         return self.memory.load(buffer, form, extra, ALWAYS if inside else self.guard)
 
@@ -288,7 +238,7 @@ class ExpressionEmitter:
         same = identical_operand(expr.op, expr.dtype, lhs, rhs)
         if same is not None:
             return same
-        width, left, right = self._both(lhs, rhs)
+        width, left, right = self.both(lhs, rhs)
         ref = self.arithmetic.binary(expr.op, expr.dtype, width, left, right)
         return SsaValue(ref, expr.dtype, width)
 
@@ -296,7 +246,7 @@ class ExpressionEmitter:
         for known, other in ((lhs, rhs), (rhs, lhs)):
             if known.const is not None:
                 return other if bool(known.const) == (op == "and") else known
-        width, left, right = self._both(lhs, rhs)
+        width, left, right = self.both(lhs, rhs)
         return SsaValue(self.arithmetic.logical(op, width, left, right), "bool", width)
 
     def _compare(self, op: str, lhs: SsaValue, rhs: SsaValue) -> SsaValue:
@@ -308,7 +258,7 @@ class ExpressionEmitter:
             if lanes is not None:
                 return SsaValue(mask_literal(lanes), "bool", len(lanes))
             lhs, rhs = forms.in_short_lanes(self.scope, lhs, rhs)
-        width, left, right = self._both(lhs, rhs)
+        width, left, right = self.both(lhs, rhs)
         ref = self.arithmetic.compare(op, lhs.dtype, width, left, right)
         return SsaValue(ref, "bool", width)
 

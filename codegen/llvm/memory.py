@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Final
 
 from codegen.llvm.addresses import Address, Guard, lane_constants
@@ -12,6 +10,7 @@ from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.part_stores import StoredVector, lanes_of, parts_of, store_part
 from codegen.llvm.prefetches import Prefetches
 from codegen.llvm.scope import LoopScope
+from codegen.llvm.shuffled_loads import shuffled_load
 from codegen.llvm.strided_loads import reversed_lanes, strided_load
 from codegen.llvm.values import (
     MEMORY_TYPES,
@@ -160,46 +159,21 @@ class Memory:
         known = self.loads.setdefault(buffer, {})
         value = known.get(key)
         if value is None and form.pattern:
-            value = known[key] = self._shuffled(buffer, form, guard)
+            value = known[key] = shuffled_load(self, buffer, form, extra, guard)
         elif value is None:
             address = self.address(buffer, form, extra)
-            ref = self._to_ssa(buffer.dtype, width, self._load(buffer.dtype, width, address, guard))
+            value = known[key] = self._loaded(buffer, width, address, guard)
             if width:
                 self.prefetches.with_load(buffer, form, address)
-            value = known[key] = SsaValue(ref, buffer.dtype, width)
         return value
 
-    def _shuffled(self, buffer: Buffer, form: Form, guard: Guard) -> SsaValue:
-        """The elements of a pattern: a vector that holds all of them, in another order.
+    def load_at(self, buffer: Buffer, address: Address, guard: Guard) -> SsaValue:
+        """The elements at the lanes of an address."""
+        return self._loaded(buffer, self.scope.width, address, guard)
 
-        It begins and ends at multiples of what all loops around step by, where the buffer does, so
-        that all of it is in the buffer, and elements that unrolled copies read are in one vector.
-        """
-        size, width = size_of(buffer.dtype), self.scope.width
-        least, span = min(form.pattern), width * size
-        reach = max(form.pattern) - least + size
-        start = form.const + least
-        if guard.mask is not None or reach > span:
-            address = self.address(buffer, form._replace(pattern=()), None)
-            offsets = ", ".join(f"i64 {step}" for step in form.pattern)
-            address = address._replace(offsets=f"<{offsets}>")
-            ref = self._load(buffer.dtype, width, address, guard)
-            return SsaValue(self._to_ssa(buffer.dtype, width, ref), buffer.dtype, width)
-        grain = math.gcd(span, *(c * self.scope.dynamic[var].step for var, c in form.dynamic))
-        if int(buffer.size) * size % grain:
-            grain = size
-        before = start % grain
-        end = -(-(before + reach) // grain) * grain
-        if end > span:
-            before, end = 0, reach
-        if end < span:
-            lanes = tuple(lane * size < end for lane in range(width))
-            guard = replace(guard, mask=mask_literal(lanes))
-        block = self.load(buffer, Form(form.dynamic, size, start - before), None, guard)
-        order = ", ".join(f"i32 {(step - least + before) // size}" for step in form.pattern)
-        kind = vector_type(SSA_TYPES[buffer.dtype], width)
-        text = f"shufflevector {kind} {block.ref}, {kind} poison, <{width} x i32> <{order}>"
-        return SsaValue(self.writer.emit_free(text), buffer.dtype, width)
+    def _loaded(self, buffer: Buffer, width: int, address: Address, guard: Guard) -> SsaValue:
+        loaded = self._load(buffer.dtype, width, address, guard)
+        return SsaValue(self._to_ssa(buffer.dtype, width, loaded), buffer.dtype, width)
 
     def begins(self, key: Hashable) -> bool:
         """Whether it is asked for the first time in the current basic block."""

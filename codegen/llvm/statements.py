@@ -286,5 +286,5 @@ class Statements:
             guard: when.
         """
         ref = self.evaluator.operand(self.evaluator.convert(value, target.dtype), self.scope.width)
-        form, extra = self.evaluator.locate(target, store.indices, size_of(target.dtype))
+        form, extra = self.evaluator.offsets.of(target, store.indices, size_of(target.dtype))
         self.memory.store(target, form, extra, ref, guard)

@@ -136,7 +136,7 @@ class TileStatements:
         self, load: BufferLoad, walked: Loop, loops: tuple[Loop, ...], registers: range
     ) -> int:
         """The register that holds an operand, which is loaded where none does."""
-        form, extra = self.evaluator.locate(load.buffer, load.indices, size_of(load.dtype))
+        form, extra = self.evaluator.offsets.of(load.buffer, load.indices, size_of(load.dtype))
         key = (load.buffer, form, None if extra is None else extra.ref, self.writer.block)
         number, known = self._held.place(key, registers)
         if not known:
@@ -160,7 +160,7 @@ class TileStatements:
         steps = steps_of(buffer, indices, loops)
         if steps is None:
             raise LoweringError(f"{buffer.name} is not read in rows by a tensor unit")
-        form, extra = self.evaluator.locate(buffer, indices, size)
+        form, extra = self.evaluator.offsets.of(buffer, indices, size)
         address = self.memory.address(buffer, Form(form.dynamic, 0, form.const), extra)
         step = steps[loops.index(walked)] * int(walked.stride) * size
         return self.memory.pointer(address), step

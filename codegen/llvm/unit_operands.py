@@ -6,17 +6,19 @@ from typing import Protocol
 
 from codegen.llvm.addresses import Guard
 from codegen.llvm.memory import Memory
+from codegen.llvm.offsets import Offsets
 from codegen.llvm.values import Form, SsaValue, type_text, vector_type
 from sketch.lang.dtypes import size_of
 from sketch.lang.expr import Binary, Expr, Unary
 from sketch.lang.operator_names import GROUP, HIGH_HALF, JOIN, LOW_HALF
-from sketch.nest.loopnest import Buffer, BufferLoad, Index
+from sketch.nest.loopnest import BufferLoad
 
 
 class PlainOperators(Protocol):
     """What evaluates expressions at the current point of a function."""
 
     memory: Memory
+    offsets: Offsets
     guard: Guard
 
     def evaluate(self, expr: Expr) -> SsaValue:
@@ -24,11 +26,6 @@ class PlainOperators(Protocol):
 
     def materialise(self, value: SsaValue) -> SsaValue:
         """The value with a name."""
-
-    def locate(
-        self, buffer: Buffer, indices: tuple[Index, ...], scale: int
-    ) -> tuple[Form, SsaValue | None]:
-        """The flat offset times ``scale``: a form, and a run-time part where there is one."""
 
     def unary(self, expr: Unary) -> SsaValue:
         """The value of an operator on one operand, none of a tensor unit."""
@@ -62,7 +59,7 @@ class UnitOperands:
     def _group(self, expr: Unary) -> SsaValue:
         load, evaluator = expr.operand, self.evaluator
         assert isinstance(load, BufferLoad)
-        form, extra = evaluator.locate(load.buffer, load.indices, size_of(load.dtype))
+        form, extra = evaluator.offsets.of(load.buffer, load.indices, size_of(load.dtype))
         return load_group(self.memory, load, form, extra, evaluator.guard, expr.dtype)
 
     def _half(self, value: SsaValue, high: bool) -> SsaValue:

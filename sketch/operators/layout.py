@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sketch.errors import ExpressionError
@@ -176,6 +177,63 @@ def strided_slice(
 def slice_extent(start: int, stop: int, step: int) -> int:
     """How many indices ``start, start + step, ...`` lie before ``stop``."""
     return -((start - stop) // step) if step else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Positions up to ``stop`` (excluded) that read regularly: the n-th of them, counted from where
+    the run before stopped, reads index ``first + n // repeat * step``.
+    """
+
+    stop: int
+    first: int
+    step: int
+    repeat: int
+
+    def indices(self, start: int) -> range | list[int]:
+        """What the positions from ``start`` on read."""
+        return [self.first + n // self.repeat * self.step for n in range(self.stop - start)]
+
+
+def pick(data: Tensor, axis: int, runs: Sequence[Run], name: str = "pick") -> Tensor:
+    """Slices of ``data`` along ``axis`` at indices that are known and regular.
+
+    Where the last dimension has several runs, elements are selected, not indices: each run is read
+    as it lies in memory.
+
+    Args:
+        data: any dtype.
+        axis: dimension of ``data``, not negative.
+        runs: in order; every index is inside of the dimension.
+        name: of the stage.
+
+    Raises:
+        ExpressionError: an index is outside of the dimension.
+    """
+    starts = [0, *(run.stop for run in runs[:-1])]
+    for run, start in zip(runs, starts, strict=True):
+        if not all(0 <= index < data.shape[axis] for index in run.indices(start)):
+            raise ExpressionError(f"{run} does not fit {data.shape}", f"stage {name}")
+    shape = (*data.shape[:axis], runs[-1].stop, *data.shape[axis + 1 :])
+    contiguous = axis == data.ndim - 1
+
+    def element(axes: tuple[Axis, ...]) -> Expr:
+        def read(index: Expr) -> Expr:
+            return data[(*axes[:axis], index, *axes[axis + 1 :])]
+
+        at = axes[axis]
+        places = [_place(at - start, run) for run, start in zip(runs, starts, strict=True)]
+        found = [read(place) for place in places] if contiguous else places
+        chosen = found[-1]
+        for run, value in zip(reversed(runs[:-1]), reversed(found[:-1]), strict=True):
+            chosen = select(at < run.stop, value, chosen)
+        return chosen if contiguous else read(chosen)
+
+    return stage(shape, element, name)
+
+
+def _place(n: Expr, run: Run) -> Expr:
+    return (n // run.repeat if run.repeat > 1 else n) * run.step + run.first
 
 
 def triangle(

@@ -38,9 +38,11 @@ from autosched.graph.ops.gather import (
 from autosched.graph.ops.matmul import Dense, MatMul, lower_dense, lower_matmul
 from autosched.graph.ops.movement import (
     Expand,
+    Pick,
     Slice,
     Triangle,
     lower_expand,
+    lower_pick,
     lower_slice,
     lower_triangle,
 )
@@ -121,6 +123,7 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     Pad: lower_pad,
     Slice: lower_slice,
     Expand: lower_expand,
+    Pick: lower_pick,
     Triangle: lower_triangle,
     Gather: lower_gather,
     GatherElements: lower_gather_elements,

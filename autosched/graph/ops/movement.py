@@ -16,9 +16,11 @@ from autosched.graph.ops.base import (
     broadcast_shape,
     expect_float,
     expect_inputs,
+    normalize_axis,
 )
 from sketch.lang.tensor import Tensor
 from sketch.operators import broadcast, layout
+from sketch.operators.layout import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,25 @@ class Expand(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Pick(Op):
+    """Slices along ``axis`` (non-negative) at known indices, in a few regular runs: every element
+    twice, or a border that mirrors what is next to it.
+    """
+
+    pattern: ClassVar[Pattern] = Pattern.INJECTIVE
+
+    axis: int
+    runs: tuple[Run, ...]
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 1)
+        axis = normalize_axis(self.axis, len(inputs[0].shape))
+        shape = inputs[0].shape
+        picked = (*shape[:axis], self.runs[-1].stop, *shape[axis + 1 :])
+        return TensorType(picked, inputs[0].dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class Triangle(Op):
     """The upper or lower triangle of each matrix, zero elsewhere, or minus infinity if ``hidden``.
 
@@ -94,6 +115,11 @@ def lower_slice(op: Slice, inputs: Sequence[Tensor], name: str) -> tuple[Tensor,
 def lower_expand(op: Expand, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     """One stage."""
     return (broadcast.broadcast_to(inputs[0], op.shape, name),)
+
+
+def lower_pick(op: Pick, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+    """One stage."""
+    return (layout.pick(inputs[0], op.axis, op.runs, name),)
 
 
 def lower_triangle(op: Triangle, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:

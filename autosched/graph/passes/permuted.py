@@ -9,7 +9,7 @@ import numpy as np
 
 from autosched.graph.ops.base import Op
 from autosched.graph.ops.gather import Gather
-from autosched.graph.ops.movement import Expand, Slice
+from autosched.graph.ops.movement import Expand, Pick, Slice
 from autosched.graph.ops.norm import LocalResponseNorm, Normalize
 from autosched.graph.ops.reduce import Cumulative
 from autosched.graph.ops.resample import Resample
@@ -24,7 +24,9 @@ def on_permuted(op: Op, due: Sequence[int]) -> Op | None:
     is no such operator.
     """
     match op:
-        case Softmax() | Hardmax() | Cumulative() | LocalResponseNorm() | Gather() | Resample():
+        case Softmax() | Hardmax() | Cumulative() | LocalResponseNorm():
+            return replace(op, axis=due[op.axis])
+        case Gather() | Pick() | Resample():
             return replace(op, axis=due[op.axis])
         case Normalize(axes):
             return replace(op, axes=tuple(sorted(due[axis] for axis in axes)))
