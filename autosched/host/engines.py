@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.host.domains import CONTRIB, LEARNED
+from autosched.host.sorting import SortingEngine, is_top_k
 from autosched.system.signal_handlers import raised_by_handler
 
 REFERENCE: Final = "onnx's reference evaluator"
@@ -290,7 +291,9 @@ def fastest_engine(payload: bytes) -> HostEngine:
     ordering = any(node.op_type in _ORDERING for node in nodes)
     if ordering and (_holds_nan(model) or any(n.op_type in _MAKES_NAN for n in nodes)):
         return ReferenceEngine(payload)
+    engine: HostEngine
     try:
-        return OrderingEngine(payload) if ordering else PatientEngine(payload)
+        engine = OrderingEngine(payload) if ordering else PatientEngine(payload)
     except Exception:  # not installed, too old, or an operator or type that it does not have
-        return ReferenceEngine(payload)
+        engine = ReferenceEngine(payload)
+    return SortingEngine(model, engine) if is_top_k(model) else engine

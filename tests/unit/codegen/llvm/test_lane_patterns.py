@@ -58,8 +58,25 @@ def guarded_sum() -> ComputeDAG:
     return ComputeDAG([result])
 
 
+def in_uneven_rows(size: int, count: int, shape: tuple[int, int]) -> ComputeDAG:
+    """Rows that loops do not count regularly, or that the data says: all lanes of a vector read one
+    of them.
+    """
+    x, rows = placeholder((7, size), name="x"), placeholder((9,), "int64", name="rows")
+
+    def element(n: Expr, i: Expr) -> Expr:
+        place = i // shape[0] * shape[1]
+        return x[n // 2, place] + x[n * 3 % 7, place] * x[rows[n] % 7, place]
+
+    return ComputeDAG([compute((9, count), element, name="y")])
+
+
 PROGRAMS = {name: lambda name=name: patterned(name) for name in PATTERNS}
 PROGRAMS["guarded sum"] = guarded_sum
+PROGRAMS["every element twice"] = lambda: in_uneven_rows(24, 48, (2, 1))
+PROGRAMS["twice, with a rest"] = lambda: in_uneven_rows(19, 37, (2, 1))
+PROGRAMS["pairs of four, with a rest"] = lambda: in_uneven_rows(30, 29, (4, 4))
+PROGRAMS["three times"] = lambda: in_uneven_rows(9, 27, (3, 1))
 
 
 @pytest.mark.parametrize(("name", "target"), in_turns(sorted(PROGRAMS), runnable()))
@@ -77,6 +94,14 @@ def test_vectors_are_loaded_and_turned(name: str, rng: np.random.Generator) -> N
     nest = lower(sketch, sample(sketch, 1, rng).row(0))
     text = str(emit(nest, target, "kernel"))
     assert "shufflevector" in text and "masked.gather" not in text
+
+
+def test_rows_that_only_the_run_knows_do_not_take_vectors_apart(rng: np.random.Generator) -> None:
+    target = runnable()[0]
+    dag = in_uneven_rows(24, 48, (2, 1))
+    for sketch in generate(dag, target):
+        nest = lower(sketch, sample(sketch, 1, rng).row(0))
+        assert "masked.gather" not in str(emit(nest, target, "kernel"))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
