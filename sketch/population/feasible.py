@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from sketch.analysis.access import affine_index, stage_loads
 from sketch.lang.dtypes import size_of
+from sketch.lang.expr import Axis
 from sketch.lang.kept import kept
 from sketch.lower.lower import lower_by_root
 from sketch.nest.lanes import in_tile_registers, store_bytes
@@ -108,7 +110,8 @@ def feasible_on_cpu(nest: LoopNest, target: Target) -> Flags:
             continue
         # no tile is smaller than a point: many results at once may spill
         fits = fits & ((accumulators + tile.vectors + 1 <= target.registers) | _is_point(loops))
-        if store.targets[0].scope is Scope.LOCAL and not _is_of_lanes(store, loops):
+        unbound = _is_of_lanes(store, loops) or _merges_parts(store, loops)
+        if store.targets[0].scope is Scope.LOCAL and not unbound:
             large = _largest(tile, len(store.targets), target)
             fits = fits & (_enough_accumulators(tile, loops, target) | large)
     return fits & (_local_bytes(nest) <= _LOCAL_SHARE_OF_L2 * target.l2_bytes)
@@ -132,6 +135,19 @@ def _is_of_lanes(store: Store, loops: tuple[Loop, ...]) -> bool:
     reduced = set(store.stage.reduce_axes)
     forms = (affine_index(i) for load in stage_loads(store.stage) for i in load.indices)
     return any(lane in form[0] and reduced & form[0].keys() for form in forms if form is not None)
+
+
+def _merges_parts(store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether a few parts of each result are added, no more than there are lanes: what computed
+    them takes longer than to wait for each sum.
+    """
+    lanes = next((loop.extent for loop in loops if loop.kind is LoopKind.VECTORIZED), 1)
+    stage = store.stage
+    if stage is None or prod(axis.extent for axis in stage.reduce_axes) > lanes:
+        return False
+    loads = stage_loads(stage)
+    plain = [i for load in loads for i in load.indices if isinstance(i, Axis)]
+    return len(loads) == 1 and all(axis in plain for axis in stage.reduce_axes)
 
 
 def _enough_accumulators(tile: RegisterTile, loops: tuple[Loop, ...], target: Target) -> Flags:
