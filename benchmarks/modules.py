@@ -52,7 +52,7 @@ class OursModule:
         return isinstance(workload, SmallModule)
 
     def prepare(self, workload: Workload, threads: int) -> Prepared:
-        """Import and compile; inputs are NumPy's arrays, as in ``Module.run``."""
+        """Import, compile and bind inputs and outputs, as is done for onnxruntime."""
         import autosched
 
         assert isinstance(workload, SmallModule)
@@ -62,16 +62,14 @@ class OursModule:
         module = autosched.compile(network, autosched.Target("cpu", threads=threads))
         module.pin_threads()
         names = [value.name for value in network.inputs]
-        arrays = {name: tensor.numpy() for name, tensor in zip(names, tensors, strict=True)}
-        latest: list[dict[str, NDArray[Any]]] = [{}]
-
-        def run() -> None:
-            latest[0] = module.run(arrays)
-
-        program = module.program
+        arrays = {
+            name: np.asarray(tensor.numpy(), order="C")
+            for name, tensor in zip(names, tensors, strict=True)
+        }
+        run, program = module.bind(arrays), module.program
         return Prepared(
             run,
-            lambda: dict(zip(workload.outputs, latest[0].values(), strict=True)),
+            lambda: dict(zip(workload.outputs, run.outputs.values(), strict=True)),
             f"{len(program.steps)} steps, {len(program.host_steps)} on the host",
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from autosched.runtime.cores import available_cores, check_cores
 from autosched.runtime.errors import AssemblyError, InputError
 from autosched.runtime.execution import Execution
 from autosched.runtime.executor import Executor
-from autosched.runtime.loaded import Arrays
+from autosched.runtime.loaded import Arrays, Outputs
 from autosched.runtime.native_plan import NativeLibrary
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.program import ExecutionPlan
@@ -103,6 +103,20 @@ class CpuProgram:
     def lease(self) -> Lease:
         """A team for one call, on the cores that were chosen."""
         return shared_teams(self._program.target.threads, self._cores).team()
+
+    def bind(self, arrays: Arrays, given: Outputs) -> Callable[[], None]:
+        """A function that computes the ``given`` outputs with an executor of its own."""
+        executor = self._new_executor()
+        executor.bind(arrays, given)
+        copied = executor.copied(given)
+
+        def compute() -> None:
+            with self.lease() as team:
+                executor.run(0 if team is None else team.address)
+            for name in copied:
+                given[name][...] = executor.output(name)
+
+        return compute
 
     def submit(self, arrays: Arrays, handle: int | None) -> dict[str, Any]:
         """Raises TargetError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from autosched.runtime.loaded import Arrays
+from autosched.runtime.loaded import Arrays, Outputs
 from autosched.runtime.program import ExecutionPlan
 from sketch.errors import TargetError
 
@@ -26,6 +26,10 @@ class ProgramElsewhere:
         self._program, self._missing = program, missing
 
     def call(self) -> NoReturn:
+        """Raises TargetError."""
+        self._refuse()
+
+    def bind(self, arrays: Arrays, given: Outputs) -> NoReturn:
         """Raises TargetError."""
         self._refuse()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +47,10 @@ class LoadedProgram(Protocol):
 
     def call(self) -> AbstractContextManager[Calls]:
         """Memory for the calls of the ``with`` block; several may be open at a time."""
+        ...
+
+    def bind(self, arrays: Arrays, given: Outputs) -> Callable[[], None]:
+        """A function that computes the outputs from these inputs into the ``given`` arrays."""
         ...
 
     def submit(self, arrays: Arrays, handle: int | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
+from autosched.runtime.bound import BoundModule, bound
 from autosched.runtime.errors import ExportError, InputError
 from autosched.runtime.inputs import check_inputs, named_inputs
 from autosched.runtime.loaded import LoadedProgram
@@ -19,7 +20,7 @@ from autosched.runtime.outputs import check_outputs, delivered
 from autosched.runtime.profiler import Profile, make_profile
 from autosched.runtime.program import ExecutionPlan, TensorSpec
 from autosched.runtime.random_arrays import random_arrays
-from autosched.runtime.summary import program_html, program_table
+from autosched.runtime.summary import program_html, program_table, program_text
 from autosched.runtime.untuned import Untuned, untuned_tasks
 from autosched.system.limits import check_whole
 from autosched.system.stability import EMULATED, Conditions, Watch
@@ -49,6 +50,7 @@ class Module:
         program: the plan, as data.
         objects: machine code by symbol, as written to a file by ``save``.
         payloads: ONNX models of the host steps by name, serialized.
+        constants: packed, uint8 ``[constants_bytes]``.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class Module:
     ) -> None:
         """``constants``: the constants' segment; ``loaded``: code and constants, ready to run."""
         self.program, self.objects, self.payloads = program, objects, payloads or {}
-        self._constants, self._loaded = constants, loaded
+        self.constants, self._loaded = constants, loaded
 
     def __reduce__(self) -> NoReturn:
         """Modules hold machine code at addresses of this process.
@@ -104,11 +106,6 @@ class Module:
         return untuned_tasks(self.program)
 
     @property
-    def constants(self) -> NDArray[np.uint8]:
-        """The packed constants, uint8 ``[constants_bytes]``."""
-        return self._constants
-
-    @property
     def contents(self) -> Contents:
         """All that is written to a file."""
         return self.program, self.constants, dict(self.objects), dict(self.payloads)
@@ -146,6 +143,21 @@ class Module:
         with self._loaded.call() as call:
             found = call.once(arrays, given)
             return found if given is None else delivered(found, given)
+
+    def bind(
+        self, inputs: Mapping[str, Any], out: Mapping[str, NDArray[Any]] | None = None
+    ) -> BoundModule:
+        """Fix the arrays: calls then take some microseconds less than ``run``, see ``BoundModule``.
+
+        Args:
+            inputs: as for ``run``, but dense arrays: every call reads what is in them then.
+            out: as for ``run``; outputs that are not in it get new arrays.
+
+        Raises:
+            InputError: as for ``run``, or an input is not dense.
+            OutOfMemoryError: an output does not fit the memory of this machine.
+        """
+        return bound(self.program, self._loaded, inputs, out)
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """``run``: ``module(x)`` for one input, ``module(a=x, b=y)``, or ``module({"a": x})``.
@@ -372,11 +384,7 @@ class Module:
         return program_table(self.program)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(map(str, self.inputs))
-        outputs = ", ".join(map(str, self.outputs))
-        kernels, on_host = len(self.program.kernel_steps), len(self.program.host_steps)
-        rest = f", {on_host} on the host" if on_host else ""
-        return f"Module({self.name}: {inputs} -> {outputs}; {kernels} kernels{rest})"
+        return f"Module({program_text(self.program)})"
 
     def _repr_html_(self) -> str:
         return program_html(self.program)

@@ -13,6 +13,7 @@ from autosched.runtime.module import PROFILE_RUNS, Module
 
 if TYPE_CHECKING:
     from autosched.runtime.benchmark import Benchmark
+    from autosched.runtime.bound import BoundModule
     from autosched.runtime.explanation import Explanation
     from autosched.runtime.export import ExportedLibrary
     from autosched.runtime.gpu.export import ExportedSource
@@ -83,6 +84,11 @@ class MultiShapeModule(Module):
         self, inputs: Mapping[str, Any], out: Mapping[str, NDArray[Any]] | None = None
     ) -> dict[str, NDArray[Any]]:
         return self.module_for(inputs).run(inputs, out)
+
+    def bind(
+        self, inputs: Mapping[str, Any], out: Mapping[str, NDArray[Any]] | None = None
+    ) -> BoundModule:
+        return self.module_for(inputs).bind(inputs, out)
 
     def run_on_device(self, inputs: Mapping[str, Any], stream: int | None = None) -> dict[str, Any]:
         return self.module_for(inputs).run_on_device(inputs, stream)

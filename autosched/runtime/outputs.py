@@ -202,6 +202,15 @@ def _are_as_expected(specs: Sequence[TensorSpec], given: dict[str, Any]) -> bool
     return len(given) == len(specs)
 
 
+def new_output(spec: TensorSpec) -> NDArray[Any]:
+    """An array for an output; raises OutOfMemoryError where there is no room for it."""
+    if spec.dtype == "object":
+        return np.empty(spec.shape, object)
+    output = _output(0, spec)
+    memory = _new_memory(output)
+    return np.ndarray(output.shape, output.dtype, memory.block, memory.start)
+
+
 def delivered(
     found: dict[str, NDArray[Any]], given: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:

@@ -15,6 +15,15 @@ HEADER: Final = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule
 LEFT: Final = (1, 2, 3, 5, 6)
 
 
+def program_text(program: ExecutionPlan) -> str:
+    """Name, inputs, outputs and the number of steps, in one line."""
+    inputs = ", ".join(map(str, program.inputs))
+    outputs = ", ".join(str(spec) for spec, _ in program.outputs)
+    kernels, on_host = len(program.kernel_steps), len(program.host_steps)
+    rest = f", {on_host} on the host" if on_host else ""
+    return f"{program.name}: {inputs} -> {outputs}; {kernels} kernels{rest}"
+
+
 def program_table(program: ExecutionPlan) -> str:
     """One row a kernel, then totals and which tasks have no record."""
     table = render_table(HEADER, program_rows(program), LEFT)

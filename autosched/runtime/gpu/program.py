@@ -13,6 +13,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.bound import repeated
 from autosched.runtime.counters.counts import StepCounts
 from autosched.runtime.errors import AssemblyError
 from autosched.runtime.gpu.device_array import DeviceArray, read_array
@@ -109,6 +110,10 @@ class DeviceProgram:
         emulated = self._resident.device.kind == "emulated"
         yield DeviceCalls(executor, emulated, self._event_seconds)
         self._idle.append(executor)
+
+    def bind(self, arrays: Arrays, given: Outputs) -> Callable[[], None]:
+        """A function that computes, and copies the outputs into the ``given`` arrays."""
+        return repeated(self, arrays, given)
 
     def submit(self, arrays: Arrays, handle: int | None) -> dict[str, Any]:
         """Run, and leave the outputs on the device.
