@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.host.domains import CONTRIB, LEARNED
-from autosched.host.sorting import SortingEngine, is_top_k
+from autosched.host.sorting import first_in_order
 from autosched.system.signal_handlers import raised_by_handler
 
 REFERENCE: Final = "onnx's reference evaluator"
@@ -212,6 +212,43 @@ class OrderingEngine:
         return engine.evaluate(feeds)
 
 
+class SortingEngine:
+    """ONNX's TopK where much of each row is wanted; all else is left to another engine."""
+
+    def __init__(self, model: Any, other: HostEngine) -> None:
+        """``model``: of one TopK whose count is an input or a constant."""
+        from onnx import helper, numpy_helper
+
+        node = model.graph.node[0]
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        self._axis = int(attributes.get("axis", -1))
+        self._largest = bool(attributes.get("largest", 1))
+        self._data, self._count = node.input[0], node.input[1]
+        self._constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        self._wanted = [list(node.output).index(value.name) for value in model.graph.output]
+        self._other = other
+        self.input_names: Sequence[str] = other.input_names
+
+    @property
+    def name(self) -> str:
+        """Of the engine that evaluates what is not sorted here."""
+        return self._other.name
+
+    def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """The values, their positions, or both."""
+        given = {**self._constants, **feeds}
+        count = int(given[self._count].reshape(-1)[0])
+        found = first_in_order(given[self._data], count, self._axis, self._largest)
+        if found is None:
+            return self._other.evaluate(feeds)
+        return [found[index] for index in self._wanted]
+
+
+def _is_top_k(model: Any) -> bool:
+    nodes = model.graph.node
+    return len(nodes) == 1 and nodes[0].op_type == "TopK" and len(nodes[0].input) > 1
+
+
 def _has_nan(array: NDArray[Any]) -> bool:
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
@@ -296,4 +333,4 @@ def fastest_engine(payload: bytes) -> HostEngine:
         engine = OrderingEngine(payload) if ordering else PatientEngine(payload)
     except Exception:  # not installed, too old, or an operator or type that it does not have
         engine = ReferenceEngine(payload)
-    return SortingEngine(model, engine) if is_top_k(model) else engine
+    return SortingEngine(model, engine) if _is_top_k(model) else engine

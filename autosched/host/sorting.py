@@ -8,8 +8,7 @@ the first one of equal elements comes first:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,57 +22,6 @@ _INTEGERS_OF: Final = {"float32": "int32", "float16": "int16"}  # of as many bit
 _FLOATS: Final = frozenset(_INTEGERS_OF)
 
 Results = tuple[NDArray[Any], NDArray[np.int64]]
-
-
-class Engine(Protocol):
-    """What evaluates the rest."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def input_names(self) -> Sequence[str]: ...
-
-    def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]: ...
-
-
-class SortingEngine:
-    """ONNX's TopK where much of each row is wanted; all else is left to another engine."""
-
-    def __init__(self, model: Any, other: Engine) -> None:
-        """``model``: of one node, see ``is_top_k``."""
-        from onnx import helper, numpy_helper
-
-        self._other = other
-        node = model.graph.node[0]
-        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-        self._axis = int(attributes.get("axis", -1))
-        self._largest = bool(attributes.get("largest", 1))
-        self._data, self._count = node.input[0], node.input[1]
-        self._constants = constants
-        self._wanted = [list(node.output).index(value.name) for value in model.graph.output]
-        self.input_names: Sequence[str] = other.input_names
-
-    @property
-    def name(self) -> str:
-        """Of the engine that evaluates what is not sorted here."""
-        return self._other.name
-
-    def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
-        """The values, their positions, or both."""
-        given = {**self._constants, **feeds}
-        data, count = given[self._data], int(given[self._count].reshape(-1)[0])
-        found = first_in_order(data, count, self._axis, self._largest)
-        if found is None:
-            return self._other.evaluate(feeds)
-        return [found[index] for index in self._wanted]
-
-
-def is_top_k(model: Any) -> bool:
-    """Whether an ONNX model is a TopK alone, whose count is an input or a constant."""
-    nodes = model.graph.node
-    return len(nodes) == 1 and nodes[0].op_type == "TopK" and len(nodes[0].input) > 1
 
 
 def first_in_order(data: NDArray[Any], count: int, axis: int, descending: bool) -> Results | None:

@@ -89,6 +89,9 @@ def bound(
         loaded: where it runs.
         inputs: arrays by name.
         out: arrays by name of some outputs; None: of none.
+
+    Raises:
+        InputError: see ``Module.bind``.
     """
     arrays = check_inputs(program.inputs, inputs, loaded.read)
     for name, array in arrays.items():

@@ -21,7 +21,7 @@ Offset = tuple[Form, SsaValue | None]
 _Part = tuple[Expr, int]
 
 
-class Values(Protocol):
+class OperandValues(Protocol):
     """What evaluates expressions at the current point of a function."""
 
     scope: LoopScope
@@ -38,7 +38,7 @@ class Values(Protocol):
 class Offsets:
     """Offsets of accesses.  Index tuples are known by their identity: the nest keeps them alive."""
 
-    def __init__(self, values: Values, dependence: Dependence) -> None:
+    def __init__(self, values: OperandValues, dependence: Dependence) -> None:
         self._values, self._dependence = values, dependence
         self._flat: dict[tuple[Buffer, int], tuple[Affine, tuple[tuple[Quasi, int], ...]]] = {}
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from onnx import TensorProto, helper, numpy_helper
 
-from autosched.host.engines import ReferenceEngine, fastest_engine
-from autosched.host.sorting import SortingEngine, first_in_order
+from autosched.host.engines import ReferenceEngine, SortingEngine, fastest_engine
+from autosched.host.sorting import first_in_order
 
 SORTED = ("float32", "float16", "int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, 1e-45, -1e-45, 3.0, -3.0)
