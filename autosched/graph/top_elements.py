@@ -22,11 +22,14 @@ from autosched.graph.ops.shape import Reshape, Transpose
 from sketch.lang.dtypes import is_float
 
 MOST_ELEMENTS: Final = 128
-"""Of a row that is sorted by counting."""
+"""Of rows that are sorted by counting, unless there are few."""
 
 # Each element of a row is compared with each, where a sort compares it with a few: so many
 # comparisons take 0.3 ms on two cores, 0.2 ms more than a sort.
 _MOST_PAIRS: Final = 1 << 21
+# Few rows may be longer: below so many comparisons, a call of the host takes as long by itself.
+_LONG_ROW: Final = 512
+_PAIRS_OF_LONG_ROWS: Final = 1 << 18
 
 _COUNT: Final = "int32"
 _POSITION: Final = "int64"
@@ -48,7 +51,10 @@ class Appends(Protocol):
 def are_few(shape: Sequence[int], axis: int) -> bool:
     """Whether rows of ``shape`` along ``axis`` (non-negative) are short and not too many."""
     extent = shape[axis]
-    return extent <= MOST_ELEMENTS and prod(shape) * extent <= _MOST_PAIRS
+    pairs = prod(shape) * extent
+    if extent <= MOST_ELEMENTS:
+        return pairs <= _MOST_PAIRS
+    return extent <= _LONG_ROW and pairs <= _PAIRS_OF_LONG_ROWS
 
 
 def top_elements(

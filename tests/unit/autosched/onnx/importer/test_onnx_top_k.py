@@ -50,7 +50,13 @@ def _data(shape: tuple[int, ...], dtype: str) -> Array:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "uint8"])
 @pytest.mark.parametrize(
     ("shape", "count", "axis"),
-    [((5, 7), 3, -1), ((4, 6, 3), 6, 1), ((9,), 1, 0), ((MOST_ELEMENTS, 2), 5, 0)],
+    [
+        ((5, 7), 3, -1),
+        ((4, 6, 3), 6, 1),
+        ((9,), 1, 0),
+        ((MOST_ELEMENTS, 2), 5, 0),
+        ((1, 300), 300, 1),
+    ],
 )
 def test_top_elements(
     shape: tuple[int, ...], count: int, axis: int, dtype: str, largest: bool
