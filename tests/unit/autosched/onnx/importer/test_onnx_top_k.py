@@ -89,7 +89,7 @@ def test_an_old_opset_has_an_attribute() -> None:
     np.testing.assert_array_equal(found[1], _expected(data, 2, -1, True)[1])
 
 
-@pytest.mark.parametrize("shape", [(2, MOST_ELEMENTS + 1), (300, MOST_ELEMENTS)])
+@pytest.mark.parametrize("shape", [(2, 600), (30, 200), (300, MOST_ELEMENTS)])
 def test_long_rows_and_many_are_left_to_the_host(shape: tuple[int, ...]) -> None:
     data = _data(shape, "float32")
     model = node_model("TopK", [data], [np.array([2])], 17, outputs=2)
