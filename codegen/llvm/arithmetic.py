@@ -7,7 +7,7 @@ from typing import Final
 from codegen.llvm.conversions import Conversions
 from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.functions.of_float32 import Float32Lanes
-from codegen.llvm.functions.of_float64 import Float64Lanes
+from codegen.llvm.functions.of_float64 import Float64Lanes, FusedFloat64Lanes
 from codegen.llvm.functions.of_tables import TableLanes
 from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
@@ -45,7 +45,8 @@ class Arithmetic:
     def lanes(self, dtype: str, width: int) -> Float32Lanes | Float64Lanes:
         """The elementary functions of a float dtype for one vector width."""
         if dtype == "float64":
-            return Float64Lanes(self.writer, width)
+            doubles = FusedFloat64Lanes if self.features.fused else Float64Lanes
+            return doubles(self.writer, width)
         return self._floats(width)
 
     def _floats(self, width: int) -> Float32Lanes:

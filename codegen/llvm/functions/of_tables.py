@@ -112,7 +112,7 @@ class TableLanes(Float32Lanes):
         x = self._clamp(x, *EXP_RANGE)
         shifted = self.fma(x, self.const(_LOG2_E), self.const(_ROUND_TO_PART))
         n = self.sub(shifted, self.const(_ROUND_TO_PART))
-        less = self.writer.emit(f"fneg {self.float} {n}")
+        less = self.neg(n)
         r = self.fma(x, self.const(_LOG2_E), less)
         r = self.fma(x, self.const(_LOG2_E_REST), r)
         part = self._looked_up("exp.table", _OCTAVE, shifted)
