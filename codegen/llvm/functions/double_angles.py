@@ -108,13 +108,13 @@ class DoubleAngles(Branches, FusedDoubles):
         (x,) = operands
         quarters, sine, cosine = self._within_quarter(x)
         result = self.turned(quarters, self.add(*sine), self.add(*cosine))
-        return self._own(x, result), self._is_far(x)
+        return self._own(x, result), self._is_far_angle(x)
 
     def _near_cos(self, operands: tuple[str, ...]) -> tuple[str, str]:
         (x,) = operands
         quarters, sine, cosine = self._within_quarter(x)
         next_quarter = self._op("add", self.int, quarters, self.const_int(1))
-        return self.turned(next_quarter, self.add(*sine), self.add(*cosine)), self._is_far(x)
+        return self.turned(next_quarter, self.add(*sine), self.add(*cosine)), self._is_far_angle(x)
 
     def _near_tan(self, operands: tuple[str, ...]) -> tuple[str, str]:
         """The quotient of the rounded sine and cosine, and what they and it leave."""
@@ -127,13 +127,13 @@ class DoubleAngles(Branches, FusedDoubles):
         top_rest = self.pick(odd, self.neg(cosine_rest), sine_rest)
         bottom_rest = self.pick(odd, sine_rest, cosine_rest)
         result = self.quotient(top, top_rest, bottom, bottom_rest)
-        return self._own(x, result), self._is_far(x)
+        return self._own(x, result), self._is_far_angle(x)
 
     def _own(self, x: str, result: str) -> str:
         small = self.test("olt", self.fabs(x), self.const(_OWN_SINE))
         return self.pick(small, x, result)
 
-    def _is_far(self, x: str) -> str:
+    def _is_far_angle(self, x: str) -> str:
         return self.test("oge", self.fabs(x), self.const(_NEAR))
 
     def _within_quarter(self, x: str) -> tuple[str, tuple[str, str], tuple[str, str]]:

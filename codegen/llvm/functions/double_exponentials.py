@@ -150,13 +150,13 @@ class DoubleExponentials(Branches, FusedDoubles):
         more = self.add(self.div(half, bottom), rest)
         result = self.copysign(self.add(half, more), x)
         small = self.test("olt", size, self.const(_OWN_SINH))
-        return self.pick(small, x, result), self._is_far(size)
+        return self.pick(small, x, result), self._may_overflow(size)
 
     def _near_cosh(self, operands: tuple[str, ...]) -> tuple[str, str]:
         (x,) = operands
         size = self.fabs(x)
         half = self.mul(self.normal_exp(size), self.const(0.5))
-        return self.add(half, self.div(self.const(0.25), half)), self._is_far(size)
+        return self.add(half, self.div(self.const(0.25), half)), self._may_overflow(size)
 
-    def _is_far(self, size: str) -> str:
+    def _may_overflow(self, size: str) -> str:
         return self.test("oge", size, self.const(_FAR))
