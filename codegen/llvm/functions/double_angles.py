@@ -174,8 +174,8 @@ class DoubleAngles(Branches, FusedDoubles):
 
     def _quarter_less(self, angle: str, more: str) -> str:
         """``pi / 2 - (angle + more)``, with all digits of pi / 2."""
-        rest = self.sub(more, self.const(_QUARTER_REST))
-        return self.sub(self.const(_QUARTER), self.add(angle, rest))
+        high, left = self.ordered_sum(self.const(_QUARTER), self.neg(angle))
+        return self.add(high, self.sub(left, self.sub(more, self.const(_QUARTER_REST))))
 
     def _arcsine(self, size: str) -> tuple[str, str, str]:
         """Where ``size`` is 1/2 or more; and ``asin`` of it, or of sqrt((1 - size) / 2) there, as

@@ -58,13 +58,12 @@ class DoubleExponentials(Branches, FusedDoubles):
     def exp(self, x: str) -> str:
         """The exponential: e**r times 2**n."""
         n, _, exact, low = self._reduced(self._clamp(x, *EXP_RANGE))
-        return self._scaled(self._exp(self.add(exact, low)), n)
+        return self._scaled(self._exp(exact, low), n)
 
     def normal_exp(self, x: str) -> str:
         """The exponential where that is a normal number."""
         _, bits, exact, low = self._reduced(x)
-        r = self.add(exact, low)
-        return self.raised(self._exp(r), bits)
+        return self.raised(self._exp(exact, low), bits)
 
     def expm1(self, x: str) -> str:
         """``2**n * (exp(r) - 1) + (2**n - 1)``, by halves, since 2**1024 is infinite.
@@ -128,9 +127,10 @@ class DoubleExponentials(Branches, FusedDoubles):
         n, bits = self.nearest_integer(self.mul(x, self.const(LOG2_E)))
         return n, bits, self.fma(n, self.const(-LN2), x), self.mul(n, self.const(-LN2_REST))
 
-    def _exp(self, r: str) -> str:
-        p = self.fma(self.mul(r, r), self.horner(_EXP, r), r)
-        return self.add(p, self.const(1.0))
+    def _exp(self, exact: str, low: str) -> str:
+        r = self.add(exact, low)
+        more = self.fma(self.mul(r, r), self.horner(_EXP, r), low)
+        return self.add(self.add(exact, more), self.const(1.0))
 
     def _half_of_expm1(self, x: str) -> tuple[str, str]:
         """``(exp(x) - 1) / 2`` as the sum of two."""

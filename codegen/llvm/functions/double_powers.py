@@ -39,21 +39,27 @@ class DoublePowers(DoubleExponentials):
 
     def _near_pow(self, operands: tuple[str, ...]) -> tuple[str, str]:
         x, y = operands
-        size, zero = self.fabs(x), self.const(0.0)
+        size = self.fabs(x)
         result = self.exp_of_sum(*self._times(*self._long_log(size), y))
-        at_zero = self.pick(self.test("ogt", y, zero), zero, self.const(math.inf))
-        is_zero = self.test("oeq", size, zero)
-        trivial = self.test("oeq", y, zero)
-        at_zero = self.pick(trivial, self.const(1.0), at_zero)
-        result = self.pick(is_zero, at_zero, result)
+        result = self._signed_power(x, y, self._power_of_zero(size, y, result))
+        endless = self.test("uge", self.fabs(y), self.const(math.inf))
+        return result, self.either(self._is_unusual(size), endless)
+
+    def _power_of_zero(self, size: str, y: str, result: str) -> str:
+        zero = self.const(0.0)
+        power = self.pick(self.test("ogt", y, zero), zero, self.const(math.inf))
+        power = self.pick(self.test("oeq", y, zero), self.const(1.0), power)
+        return self.pick(self.test("oeq", size, zero), power, result)
+
+    def _signed_power(self, x: str, y: str, result: str) -> str:
+        """Negative bases: odd exponents negate, fractions are NaN."""
         whole, odd = self._is_whole(y)
         sign = self._op("and", self.int, self.bits(x), self.const_int(_SIGN))
         turned = self.from_bits(self._op("xor", self.int, self.bits(result), sign))
-        endless = self.test("uge", self.fabs(y), self.const(math.inf))
-        far = self.either(self._is_unusual(size), endless)
-        below = self.test("olt", x, zero)
-        broken = self.both(below, self._op("xor", self.mask, whole, self._splat("i1", "true")))
-        return self.pick(odd, turned, result), self.either(far, broken)
+        result = self.pick(odd, turned, result)
+        below = self.test("olt", x, self.const(0.0))
+        signed = self.pick(whole, result, self.const(math.nan))
+        return self.pick(below, signed, result)
 
     def _is_unusual(self, size: str) -> str:
         """Where a number is denormal, infinite or NaN."""
