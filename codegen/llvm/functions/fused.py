@@ -29,7 +29,14 @@ class FusedDoubles(Doubles):
         return high, self.sub(smaller, self.sub(high, larger))
 
     def quotient(self, top: str, top_rest: str, bottom: str, bottom_rest: str) -> str:
-        """A quotient of two sums, by what the quotient of their first terms leaves."""
+        """A quotient of two sums, by what the quotient of their first terms leaves.
+
+        Args:
+            top: the large term of the dividend.
+            top_rest: its small term.
+            bottom: the large term of the divisor.
+            bottom_rest: its small term.
+        """
         inverse = self.div(self.const(1.0), bottom)
         result = self.mul(top, inverse)
         negative = self.neg(result)
