@@ -104,8 +104,7 @@ class AngleLanes(Branches, DoubleSteps):
         of what is left, float64.
         """
         value = self.widened(x)
-        turns = self.doubles.mul(value, self.doubles.const(2 / math.pi))
-        count, quarters = self.doubles.nearest_integer(turns)
+        count, quarters = self.doubles.nearest_integer(value, 2 / math.pi)
         angle = self.doubles.fma(count, self.doubles.const(-_QUARTER), value)
         angle = self.doubles.fma(count, self.doubles.const(-_QUARTER_REST), angle)
         square = self.doubles.mul(angle, angle)

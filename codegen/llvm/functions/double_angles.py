@@ -140,7 +140,7 @@ class DoubleAngles(Branches, FusedDoubles):
         """Quarter turns nearest to x, in the lowest bits of an int64, with the sine and the cosine
         of what is left, as sums whose first terms are the larger ones.
         """
-        count, quarters = self.nearest_integer(self.mul(x, self.const(2 / math.pi)))
+        count, quarters = self.nearest_integer(x, 2 / math.pi)
         t, rest = self._less_quarters(x, count)
         square, one = self.mul(t, t), self.const(1.0)
         half = self.mul(square, self.const(0.5))

@@ -124,7 +124,7 @@ class DoubleExponentials(Branches, FusedDoubles):
 
     def _reduced(self, x: str) -> tuple[str, str, str, str]:
         """n, n in the lowest bits of an int64, and r as the sum of two."""
-        n, bits = self.nearest_integer(self.mul(x, self.const(LOG2_E)))
+        n, bits = self.nearest_integer(x, LOG2_E)
         return n, bits, self.fma(n, self.const(-LN2), x), self.mul(n, self.const(-LN2_REST))
 
     def _exp(self, exact: str, low: str) -> str:

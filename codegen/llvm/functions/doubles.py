@@ -24,11 +24,11 @@ class Doubles(FloatOperations):
     dtype: ClassVar[str] = "float64"
     integer: ClassVar[str] = "i64"
 
-    def nearest_integer(self, x: str) -> tuple[str, str]:
-        """The integer nearest to a number below 2**51, as a float64 and in the lowest bits of an
-        int64.
+    def nearest_integer(self, x: str, factor: float) -> tuple[str, str]:
+        """The integer nearest to ``x * factor``, which is below 2**51, as a float64 and in the
+        lowest bits of an int64.
         """
-        shifted = self.add(x, self.const(ROUND))
+        shifted = self.fma(x, self.const(factor), self.const(ROUND))
         return self.sub(shifted, self.const(ROUND)), self.bits(shifted)
 
     def split(self, x: str) -> tuple[str, str]:

@@ -56,6 +56,6 @@ class DoubleSteps(Lanes):
     def exp_double(self, x: str) -> str:
         """The exponential of a float64 between -700 and 700; of others, NaN too, any number."""
         doubles = self.doubles
-        n, bits = doubles.nearest_integer(doubles.mul(x, doubles.const(LOG2_E)))
+        n, bits = doubles.nearest_integer(x, LOG2_E)
         r = doubles.fma(n, doubles.const(-LN2), x)
         return doubles.raised(doubles.horner(_EXP_DOUBLE, r), bits)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from codegen.llvm.features import features_of
 from codegen.llvm.functions.of_float64 import Float64Lanes, FusedFloat64Lanes
+from codegen.llvm.functions.of_tables import WideFloat64Lanes
 from sketch.target.target import Target
 from tests.support import elementary
 from tests.support.cpu_targets import in_turns, instruction_sets, label
@@ -55,7 +56,9 @@ SPECIAL = np.array([*EDGES, *(-edge for edge in EDGES)])
 def run(name: str, target: Target, width: int, *operands: np.ndarray) -> np.ndarray:
     """The functions of so many operands, repeated."""
     values = [np.resize(operand, elementary.COUNT) for operand in operands]
-    return elementary.run(FusedFloat64Lanes, name, target, width, *values)
+    wide = features_of(target, flushed=False).wide
+    lanes = WideFloat64Lanes if wide else FusedFloat64Lanes
+    return elementary.run(lanes, name, target, width, *values)
 
 
 def of_library(name: str, *operands: np.ndarray) -> np.ndarray:
