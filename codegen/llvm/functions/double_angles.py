@@ -1,7 +1,7 @@
 """Sine, cosine, tangent and their inverses of float64, for processors with fused multiply-adds.
 
-Largest errors, in units in the last place: sin, cos, tan 1, atan, asin, acos 1.5.  Angles of 1.6
-billion and more are left to the C library.
+Largest errors, in units in the last place: sin, cos, tan 1, asin, acos 1.3, atan 1.6.  Angles of
+1.6 billion and more are left to the C library.
 """
 
 from __future__ import annotations

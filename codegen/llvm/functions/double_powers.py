@@ -9,6 +9,7 @@ import math
 from typing import Final
 
 from codegen.llvm.functions.double_exponentials import EXP_RANGE, DoubleExponentials
+from codegen.llvm.functions.doubles import LEAST_NORMAL
 
 # (2 * atanh(s) / s - 2 - 2 / 3 * s**2) / s**4, of the square of s.
 _ATANH: Final = (
@@ -26,7 +27,6 @@ _THIRDS_REST: Final = 3.700743415417188e-17
 # exact.
 _LN2_TOP: Final = 0.6931471805598903
 _LN2_LEFT: Final = 5.497923018708371e-14
-_LEAST_NORMAL: Final = 2.0**-1022
 _SIGN: Final = -(2**63)
 
 
@@ -63,7 +63,7 @@ class DoublePowers(DoubleExponentials):
 
     def _is_unusual(self, size: str) -> str:
         """Where a number is denormal, infinite or NaN."""
-        small = self.test("olt", size, self.const(_LEAST_NORMAL))
+        small = self.test("olt", size, self.const(LEAST_NORMAL))
         denormal = self.both(small, self.test("ogt", size, self.const(0.0)))
         return self.either(denormal, self.test("uge", size, self.const(math.inf)))
 

@@ -10,6 +10,7 @@ LN2: Final = 0.6931471805599453
 LOG2_E: Final = 1.4426950408889634
 ROUND: Final = 6755399441055744.0  # 1.5 * 2**52: the lowest bits hold the integer
 FRACTION_BITS: Final = 52
+LEAST_NORMAL: Final = 2.0**-1022
 _FRACTION: Final = 2**52 - 1
 _TOP_FRACTION: Final = 0x3FE6A09E667F3BCD  # the bits of the square root of 1/2
 # Exponents are made positive, and then the fraction of a number in [2**52, 2**53).
