@@ -145,6 +145,21 @@ def test_any_numbers(values: list[float], name: str) -> None:
     assert_like_library(run(name, TARGETS[-1], TARGETS[-1].lanes(8), x), of_library(name, x), 3)
 
 
+@given(st.lists(st.tuples(st.floats(), st.floats()), min_size=64, max_size=64))
+@examples(40)
+def test_any_two_numbers(pairs: list[tuple[float, float]]) -> None:
+    x, y = np.array(pairs).T.copy()
+    for name, units in (("pow", 2), ("fmod", 0)):
+        result = run(name, TARGETS[-1], TARGETS[-1].lanes(8), x, y)
+        assert_like_library(result, of_library(name, x, y), units)
+
+
+def test_parts_have_no_step_of_one_name() -> None:
+    parts = [part for part in FusedFloat64Lanes.__mro__ if part.__name__.startswith("Double")]
+    steps = [name for part in parts for name in vars(part) if not name.startswith("__")]
+    assert len(steps) == len(set(steps))
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_angles_next_to_quarter_turns(name: str, rng: np.random.Generator) -> None:
     with mpmath.workprec(140):
