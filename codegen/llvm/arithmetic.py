@@ -7,8 +7,8 @@ from typing import Final
 from codegen.llvm.conversions import Conversions
 from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.functions.of_float32 import Float32Lanes
-from codegen.llvm.functions.of_float64 import Float64Lanes
-from codegen.llvm.functions.of_tables import TableLanes
+from codegen.llvm.functions.of_float64 import Float64Lanes, FusedFloat64Lanes
+from codegen.llvm.functions.of_tables import TableLanes, WideFloat64Lanes
 from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
 from codegen.llvm.writer import Writer
@@ -45,8 +45,14 @@ class Arithmetic:
     def lanes(self, dtype: str, width: int) -> Float32Lanes | Float64Lanes:
         """The elementary functions of a float dtype for one vector width."""
         if dtype == "float64":
-            return Float64Lanes(self.writer, width)
+            return self._doubles(width)
         return self._floats(width)
+
+    def _doubles(self, width: int) -> Float64Lanes:
+        if self.features.wide:
+            return WideFloat64Lanes(self.writer, width)
+        lanes = FusedFloat64Lanes if self.features.fused else Float64Lanes
+        return lanes(self.writer, width)
 
     def _floats(self, width: int) -> Float32Lanes:
         lanes = TableLanes if self.features.wide else Float32Lanes

@@ -12,6 +12,7 @@ from sketch.target.target import Target
 class ProcessorFeatures:
     """Attributes:
     rounding: instructions for floor, ceil, trunc and round.
+    fused: multiply-adds that are rounded once, of float64 too.
     half: instructions between float16 and float32.
     brain: an instruction from float32 to bfloat16 that may be used: denormal numbers become 0.
     wide: registers of 16 floats, tables of two of them, and scaling by powers of two.
@@ -24,6 +25,7 @@ class ProcessorFeatures:
     """
 
     rounding: bool
+    fused: bool
     half: bool
     brain: bool
     wide: bool
@@ -43,6 +45,7 @@ def features_of(target: Target, flushed: bool) -> ProcessorFeatures:
     neon = "neon" in known
     return ProcessorFeatures(
         rounding=neon or bool(known & {"sse4.1", "avx", "avx2", "avx512f"}),
+        fused=neon or bool(known & {"fma", "avx512f"}),
         half=neon or bool(known & {"f16c", "avx512f"}),
         brain=flushed and known.issuperset(("avx512bf16", "avx512vl")),
         wide="avx512f" in known and target.lanes(4) == REGISTER_LANES,

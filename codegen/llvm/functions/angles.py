@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from codegen.llvm.functions.branches import BranchedLanes
+from codegen.llvm.functions.branches import Branches
+from codegen.llvm.functions.in_double import DoubleSteps
 
 # Pi / 2 as the sum of two float64.  The first has 33 bits, so that products with the counts below
 # are exact.
@@ -40,7 +41,7 @@ _ARC: Final = (
 )
 
 
-class AngleLanes(BranchedLanes):
+class AngleLanes(Branches, DoubleSteps):
     """Sine, cosine, tangent and their inverses.  Operands and results are SSA names."""
 
     def sin(self, x: str) -> str:
@@ -79,21 +80,21 @@ class AngleLanes(BranchedLanes):
 
     def _near_sin(self, operands: tuple[str, ...]) -> tuple[str, str]:
         (x,) = operands
-        return self.narrowed(self._turned(*self._within_quarter(x))), self._is_far(x)
+        return self.narrowed(self.doubles.turned(*self._within_quarter(x))), self._is_far(x)
 
     def _near_cos(self, operands: tuple[str, ...]) -> tuple[str, str]:
         (x,) = operands
         quarters, sine, cosine = self._within_quarter(x)
-        next_quarter = self._op("add", self.long, quarters, self.const_long(1))
-        return self.narrowed(self._turned(next_quarter, sine, cosine)), self._is_far(x)
+        next_quarter = self._op("add", self.doubles.int, quarters, self.doubles.const_int(1))
+        return self.narrowed(self.doubles.turned(next_quarter, sine, cosine)), self._is_far(x)
 
     def _near_tan(self, operands: tuple[str, ...]) -> tuple[str, str]:
         (x,) = operands
         quarters, sine, cosine = self._within_quarter(x)
-        odd = self._is_odd(quarters)
-        negative = self.writer.emit(f"fneg {self.double} {cosine}")
-        top, bottom = self.pick_double(odd, negative, sine), self.pick_double(odd, sine, cosine)
-        return self.narrowed(self.op_double("fdiv", top, bottom)), self._is_far(x)
+        odd = self.doubles.is_odd(quarters)
+        negative = self.doubles.neg(cosine)
+        top, bottom = self.doubles.pick(odd, negative, sine), self.doubles.pick(odd, sine, cosine)
+        return self.narrowed(self.doubles.div(top, bottom)), self._is_far(x)
 
     def _is_far(self, x: str) -> str:
         return self.test("oge", self.fabs(x), self.const(_NEAR))
@@ -103,21 +104,9 @@ class AngleLanes(BranchedLanes):
         of what is left, float64.
         """
         value = self.widened(x)
-        turns = self.op_double("fmul", value, self.const_double(2 / math.pi))
-        count, quarters = self.nearest_integer(turns)
-        angle = self.fma_double(count, self.const_double(-_QUARTER), value)
-        angle = self.fma_double(count, self.const_double(-_QUARTER_REST), angle)
-        square = self.op_double("fmul", angle, angle)
-        sine = self.op_double("fmul", self.horner_double(_SINE, square), angle)  # of -0: -0
-        return quarters, sine, self.horner_double(_COSINE, square)
-
-    def _turned(self, quarters: str, sine: str, cosine: str) -> str:
-        """The sine of the angle that many quarter turns on."""
-        bits = self.double_bits(self.pick_double(self._is_odd(quarters), cosine, sine))
-        half = self._op("and", self.long, quarters, self.const_long(2))
-        sign = self._op("shl", self.long, half, self.const_long(62))
-        return self.from_double_bits(self._op("xor", self.long, bits, sign))
-
-    def _is_odd(self, quarters: str) -> str:
-        last = self._op("and", self.long, quarters, self.const_long(1))
-        return self._op("icmp ne", self.long, last, self.const_long(0))
+        count, quarters = self.doubles.nearest_integer(value, 2 / math.pi)
+        angle = self.doubles.fma(count, self.doubles.const(-_QUARTER), value)
+        angle = self.doubles.fma(count, self.doubles.const(-_QUARTER_REST), angle)
+        square = self.doubles.mul(angle, angle)
+        sine = self.doubles.mul(self.doubles.horner(_SINE, square), angle)  # of -0: -0
+        return quarters, sine, self.doubles.horner(_COSINE, square)

@@ -1,4 +1,4 @@
-"""Functions of float32 whose far operands are left to the C library."""
+"""Functions in IR functions of their own, whose far operands are left to the C library."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Self
 
 from codegen.llvm.functions import libm
-from codegen.llvm.functions.in_double import DoubleSteps
+from codegen.llvm.functions.operations import FloatOperations
 from codegen.llvm.writer import Writer
 
 
-class BranchedLanes(DoubleSteps):
-    """Code with a branch, in an IR function of its own; far operands are rare."""
+class Branches(FloatOperations):
+    """Long code, and code with a branch: far operands are rare."""
 
     def near_or_library(
         self, symbol: str, near: Callable[[Self, tuple[str, ...]], tuple[str, str]], *operands: str
@@ -19,41 +19,58 @@ class BranchedLanes(DoubleSteps):
         """A function that is computed as ``near`` does it, but in lanes that are far.
 
         Args:
-            symbol: of the C library's function of float32.
+            symbol: of the C library's function of these floats.
             near: writes the code with the lanes of that function; returns the result, and the test
                 of where it is not valid.
             operands: names of SSA values.
         """
-        name = f"near.{symbol}.{self.width}"
+
+        def body(lanes: Self, names: tuple[str, ...]) -> str:
+            result, far = near(lanes, names)
+            return lanes._or_library(symbol, result, far, names)
+
+        return self.apart(f"near.{symbol}", body, *operands)
+
+    def apart(self, name: str, body: Callable[[Self, tuple[str, ...]], str], *operands: str) -> str:
+        """A function as one of its own, so that unrolled code stays small.
+
+        Args:
+            name: of that function.
+            body: writes the code with the lanes of that function; returns the result.
+            operands: names of SSA values.
+        """
+        name = f"{name}.{self.width}"
         if name not in self.writer.declarations:
             names = tuple(f"%x{n}" for n in range(len(operands)))
-            self.writer.declarations[name] = self._function(name, symbol, near, names)
+            self.writer.declarations[name] = self._function(name, body, names)
         arguments = ", ".join(f"{self.float} {operand}" for operand in operands)
         return self.writer.emit(f"call {self.float} @{name}({arguments})")
 
     def _function(
         self,
         name: str,
-        symbol: str,
-        near: Callable[[Self, tuple[str, ...]], tuple[str, str]],
+        body: Callable[[Self, tuple[str, ...]], str],
         operands: tuple[str, ...],
     ) -> str:
         writer = Writer()
         writer.declarations = self.writer.declarations
-        lanes = type(self)(writer, self.width, self.rounding)
         writer.open_block("entry")
-        result, far = near(lanes, operands)
-        writer.branch_if(lanes._any(far), "far", "done")
-        writer.open_block("far")
-        exact = libm.call(writer, symbol, "float", self.width, operands)
-        exact = lanes.pick(far, exact, result)
-        writer.branch("done")
-        writer.open_block("done")
-        total = writer.emit_free(f"phi {self.float} [{result}, %entry], [{exact}, %far]")
-        writer.statement(f"ret {self.float} {total}")
+        result = body(self.into(writer), operands)
+        writer.statement(f"ret {self.float} {result}")
         parameters = ", ".join(f"{self.float} {operand}" for operand in operands)
         writer.finish_function(f"internal {self.float} @{name}({parameters})", "nounwind")
         return writer.functions[0]
+
+    def _or_library(self, symbol: str, result: str, far: str, operands: tuple[str, ...]) -> str:
+        """``result``, and the library's where ``far`` holds; ends the entry block."""
+        writer = self.writer
+        writer.branch_if(self._any(far), "far", "done")
+        writer.open_block("far")
+        exact = libm.call(writer, symbol, self.scalar, self.width, operands)
+        exact = self.pick(far, exact, result)
+        writer.branch("done")
+        writer.open_block("done")
+        return writer.emit_free(f"phi {self.float} [{result}, %entry], [{exact}, %far]")
 
     def _any(self, test: str) -> str:
         """Whether a test holds in one lane at least, as an i1."""

@@ -28,24 +28,24 @@ class HyperbolicLanes(DoubleSteps):
     def asinh(self, x: str) -> str:
         """``log(|x| + sqrt(x**2 + 1))``."""
         size = self.widened(self.fabs(x))
-        root = self.sqrt_double(self.fma_double(size, size, self.const_double(1.0)))
-        result = self.narrowed(self.log_double(self.op_double("fadd", size, root)))
+        root = self.doubles.sqrt(self.doubles.fma(size, size, self.doubles.const(1.0)))
+        result = self.narrowed(self.log_double(self.doubles.add(size, root)))
         return self._signed(x, self._endless(x, result))
 
     def acosh(self, x: str) -> str:
         """``log(x + sqrt(x**2 - 1))``, NaN below 1."""
         value = self.widened(x)
-        root = self.sqrt_double(self.fma_double(value, value, self.const_double(-1.0)))
-        result = self.narrowed(self.log_double(self.op_double("fadd", value, root)))
+        root = self.doubles.sqrt(self.doubles.fma(value, value, self.doubles.const(-1.0)))
+        result = self.narrowed(self.log_double(self.doubles.add(value, root)))
         inside = self.test("oge", x, self.const(1.0))
         return self.pick(inside, self._endless(x, result), self.const(math.nan))
 
     def atanh(self, x: str) -> str:
         """``log((1 + |x|) / (1 - |x|)) / 2``, infinite at 1, NaN beyond."""
-        size, one = self.widened(self.fabs(x)), self.const_double(1.0)
-        top, bottom = self.op_double("fadd", one, size), self.op_double("fsub", one, size)
-        logarithm = self.log_double(self.op_double("fdiv", top, bottom))
-        result = self.narrowed(self.op_double("fmul", logarithm, self.const_double(0.5)))
+        size, one = self.widened(self.fabs(x)), self.doubles.const(1.0)
+        top, bottom = self.doubles.add(one, size), self.doubles.sub(one, size)
+        logarithm = self.log_double(self.doubles.div(top, bottom))
+        result = self.narrowed(self.doubles.mul(logarithm, self.doubles.const(0.5)))
         end = self.test("oeq", self.fabs(x), self.const(1.0))
         result = self.pick(end, self.const(math.inf), result)
         outside = self.test("ogt", self.fabs(x), self.const(1.0))
@@ -54,8 +54,9 @@ class HyperbolicLanes(DoubleSteps):
     def _half_of_exponentials(self, op: str, x: str) -> str:
         """``exp(|x|)`` and its reciprocal, added or subtracted, halved."""
         grown = self.exp_double(self.widened(self._clamp(self.fabs(x), 0.0, _LARGEST)))
-        shrunk = self.op_double("fdiv", self.const_double(1.0), grown)
-        return self.op_double("fmul", self.op_double(op, grown, shrunk), self.const_double(0.5))
+        shrunk = self.doubles.div(self.doubles.const(1.0), grown)
+        both = self._op(op, self.doubles.float, grown, shrunk)
+        return self.doubles.mul(both, self.doubles.const(0.5))
 
     def _endless(self, x: str, result: str) -> str:
         """Of an infinite x: infinity."""

@@ -10,10 +10,9 @@ Infinities, NaN and denormals are as in the C library.  Without FMA tanh, erf, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
-from codegen.llvm.values import literal, vector_type
+from codegen.llvm.functions.operations import FloatOperations
 from codegen.llvm.writer import Writer
 
 _LN2_HIGH: Final = 0.693359375
@@ -67,96 +66,16 @@ _ERF_LARGE: Final = (
 )
 
 
-class Lanes:
+class Lanes(FloatOperations):
     """The functions for one vector width (0: scalars).  Operands and results are SSA names."""
 
     def __init__(self, writer: Writer, width: int, rounding: bool = True) -> None:
-        self.writer = writer
-        self.width = width
+        super().__init__(writer, width)
         self.rounding = rounding
-        self.float = vector_type("float", width)
-        self.int = vector_type("i32", width)
-        self.mask = vector_type("i1", width)
 
-    def _splat(self, kind: str, text: str) -> str:
-        return f"splat ({kind} {text})" if self.width else text
-
-    def const(self, value: float) -> str:
-        """A float32 literal."""
-        return self._splat("float", literal(value, "float32"))
-
-    def const_int(self, value: int) -> str:
-        """An int32 literal."""
-        return self._splat("i32", str(value))
-
-    def _op(self, op: str, kind: str, lhs: str, rhs: str) -> str:
-        return self.writer.emit(f"{op} {kind} {lhs}, {rhs}")
-
-    def add(self, lhs: str, rhs: str) -> str:
-        """``lhs + rhs``, never contracted."""
-        return self._op("fadd", self.float, lhs, rhs)
-
-    def sub(self, lhs: str, rhs: str) -> str:
-        """``lhs - rhs``, never contracted."""
-        return self._op("fsub", self.float, lhs, rhs)
-
-    def mul(self, lhs: str, rhs: str) -> str:
-        """``lhs * rhs``, never contracted."""
-        return self._op("fmul", self.float, lhs, rhs)
-
-    def div(self, lhs: str, rhs: str) -> str:
-        """``lhs / rhs``."""
-        return self._op("fdiv", self.float, lhs, rhs)
-
-    def fma(self, lhs: str, rhs: str, addend: str) -> str:
-        """``lhs * rhs + addend``."""
-        return self.writer.intrinsic("fmuladd", "float", self.width, (lhs, rhs, addend))
-
-    def horner(self, coefficients: Sequence[float], x: str) -> str:
-        """A polynomial, highest coefficient first."""
-        result = self.const(coefficients[0])
-        for coefficient in coefficients[1:]:
-            result = self.fma(result, x, self.const(coefficient))
-        return result
-
-    def test(self, condition: str, lhs: str, rhs: str) -> str:
-        """A float comparison, such as ``olt``."""
-        return self._op(f"fcmp {condition}", self.float, lhs, rhs)
-
-    def pick(self, test: str, lhs: str, rhs: str, kind: str = "") -> str:
-        """``lhs`` where ``test``, else ``rhs``.
-
-        Args:
-            test: name of the i1 SSA value.
-            lhs: value where it holds.
-            rhs: value elsewhere.
-            kind: type of the operands; empty: lanes of float32.
-        """
-        kind = kind or self.float
-        return self.writer.emit(f"select {self.mask} {test}, {kind} {lhs}, {kind} {rhs}")
-
-    def bits(self, x: str) -> str:
-        """The float's bits as an int32."""
-        return self.writer.emit_free(f"bitcast {self.float} {x} to {self.int}")
-
-    def from_bits(self, x: str) -> str:
-        """The float with these bits."""
-        return self.writer.emit_free(f"bitcast {self.int} {x} to {self.float}")
-
-    def fabs(self, x: str) -> str:
-        """Absolute value."""
-        return self.writer.intrinsic("fabs", "float", self.width, (x,))
-
-    def copysign(self, x: str, sign: str) -> str:
-        """``x`` with the sign of ``sign``."""
-        return self.writer.intrinsic("copysign", "float", self.width, (x, sign))
-
-    def _clamp(self, x: str, low: float, high: float) -> str:
-        """Limit x; NaN passes."""
-        below = self.test("olt", x, self.const(low))
-        x = self.pick(below, self.const(low), x)
-        above = self.test("ogt", x, self.const(high))
-        return self.pick(above, self.const(high), x)
+    def into(self, writer: Writer) -> Self:
+        """The same operations, written elsewhere."""
+        return type(self)(writer, self.width, self.rounding)
 
     def _power_of_two(self, n: str) -> str:
         """``2**n`` for int32 n in [-126, 127]."""
@@ -206,20 +125,9 @@ class Lanes:
         invalid = self.test("ult", x, self.const(0.0))
         return self.pick(invalid, self.const(float("nan")), result)
 
-    def sqrt(self, x: str) -> str:
-        """Square root, correctly rounded."""
-        return self.writer.intrinsic("sqrt", "float", self.width, (x,))
-
-    def rsqrt(self, x: str) -> str:
-        """``1 / sqrt(x)``."""
-        return self.div(self.const(1.0), self.sqrt(x))
-
     def sigmoid(self, x: str) -> str:
         """``1 / (1 + exp(-x))``, through exp(-|x|) so that small results keep their digits."""
-        e = self.exp(self.writer.emit(f"fneg {self.float} {self.fabs(x)}"))
-        bottom = self.add(e, self.const(1.0))
-        negative = self.test("olt", x, self.const(0.0))
-        return self.div(self.pick(negative, e, self.const(1.0)), bottom)
+        return self._share(x, self.exp(self.neg(self.fabs(x))))
 
     def tanh(self, x: str) -> str:
         """Odd polynomial below 0.625, ``1 - 2 / (exp(2|x|) + 1)`` above."""
@@ -236,7 +144,7 @@ class Lanes:
         size = self._clamp(self.fabs(x), 0.0, 4.0)
         square = self.mul(x, x)
         near = self.fma(self.horner(_ERF_SMALL, square), x, x)
-        negated = self.writer.emit(f"fneg {self.float} {size}")
+        negated = self.neg(size)
         power = self.fma(self.horner(_ERF_LARGE, size), size, negated)
         far = self.copysign(self.sub(self.const(1.0), self.exp(power)), x)
         small = self.test("olt", size, self.const(0.927734375))
@@ -252,7 +160,7 @@ class Lanes:
 
     def _round(self, name: str, beyond: str, step: float, x: str) -> str:
         if self.rounding:
-            return self.writer.intrinsic(name, "float", self.width, (x,))
+            return self._intrinsic(name, x)
         inside, near = self._converted(x)
         wrong = self.test(beyond, near, x)
         moved = self.pick(wrong, self.add(near, self.const(step)), near)
@@ -261,7 +169,7 @@ class Lanes:
     def trunc(self, x: str) -> str:
         """The integer part; -0 stays what it is."""
         if self.rounding:
-            return self.writer.intrinsic("trunc", "float", self.width, (x,))
+            return self._intrinsic("trunc", x)
         inside, near = self._converted(x)
         return self.pick(inside, self.copysign(near, x), x)
 
@@ -275,7 +183,7 @@ class Lanes:
     def round(self, x: str) -> str:
         """The nearest integer, the even one of two."""
         if self.rounding:
-            return self.writer.intrinsic("rint", "float", self.width, (x,))
+            return self._intrinsic("rint", x)
         size = self.fabs(x)
         inside = self.test("olt", size, self.const(8388608.0))
         near = self.sub(self.add(size, self.const(8388608.0)), self.const(8388608.0))

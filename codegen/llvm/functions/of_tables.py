@@ -3,6 +3,7 @@
 erf and tanh are ``x * g(|x|)``, with a polynomial for g around each of 32 equally spaced points: a
 lookup for each coefficient takes the place of an exponential and a second polynomial.  exp is a
 power of two all along, of 16 parts of an octave.  Errors are within 2 units in the last place.
+Functions of float64 gain the scaling only.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from numpy.polynomial import Chebyshev, Polynomial
 
 from codegen.llvm.functions.lanes import EXP_RANGE, ROUND
 from codegen.llvm.functions.of_float32 import Float32Lanes
+from codegen.llvm.functions.of_float64 import FusedFloat64Lanes
+from codegen.llvm.functions.operations import FloatOperations
 from codegen.llvm.values import literal
 
 _POINTS: Final = 32  # lanes of two registers
@@ -91,6 +94,23 @@ def _tanh() -> RatioTable:
     return table_of("tanh", math.tanh, 1.0, 0.296875, 5)
 
 
+def _times_power(lanes: FloatOperations, kind: str, mask: str, p: str, n: str) -> str:
+    """``p * 2**n`` in one instruction, which rounds once.
+
+    Args:
+        lanes: of one register.
+        kind: the intrinsic's name of these floats.
+        mask: an integer of as many bits as there are lanes.
+        p: any floats.
+        n: integers as floats.
+    """
+    name, vector = f"llvm.x86.avx512.mask.scalef.{kind}.512", lanes.float
+    kinds = f"{vector}, {vector}, {vector}, {mask}, i32"
+    lanes.writer.declare(name, f"{vector} {{}}({kinds})")
+    operands = f"{vector} {p}, {vector} {n}, {vector} poison, {mask} -1, i32 {_AS_SET}"
+    return lanes.writer.emit(f"call {vector} @{name}({operands})")
+
+
 class TableLanes(Float32Lanes):
     """The functions for one vector width of a processor with registers of 16 lanes.
 
@@ -112,7 +132,7 @@ class TableLanes(Float32Lanes):
         x = self._clamp(x, *EXP_RANGE)
         shifted = self.fma(x, self.const(_LOG2_E), self.const(_ROUND_TO_PART))
         n = self.sub(shifted, self.const(_ROUND_TO_PART))
-        less = self.writer.emit(f"fneg {self.float} {n}")
+        less = self.neg(n)
         r = self.fma(x, self.const(_LOG2_E), less)
         r = self.fma(x, self.const(_LOG2_E_REST), r)
         part = self._looked_up("exp.table", _OCTAVE, shifted)
@@ -125,11 +145,7 @@ class TableLanes(Float32Lanes):
             whole = self._op("ashr", self.int, parts, self.const_int(_PART_BITS))
             whole = self._op("add", self.int, whole, self.const_int(_WHOLE_ZERO))
             return super()._scaled(p, self.from_bits(whole), n)
-        name = "llvm.x86.avx512.mask.scalef.ps.512"
-        kinds = f"{self.float}, {self.float}, {self.float}, i16, i32"
-        self.writer.declare(name, f"{self.float} {{}}({kinds})")
-        vectors = f"{self.float} {p}, {self.float} {n}, {self.float} poison"
-        return self.writer.emit(f"call {self.float} @{name}({vectors}, i16 -1, i32 {_AS_SET})")
+        return _times_power(self, "ps", "i16", p, n)
 
     def _odd(self, table: RatioTable, x: str) -> str:
         size, most = self.fabs(x), self.const(table.most)
@@ -191,3 +207,12 @@ class TableLanes(Float32Lanes):
 
     def _vector(self, values: tuple[float, ...]) -> str:
         return "<" + ", ".join(f"float {literal(value, 'float32')}" for value in values) + ">"
+
+
+class WideFloat64Lanes(FusedFloat64Lanes):
+    """Float64 on such a processor; all widths give the same bits."""
+
+    def _scaled(self, p: str, n: str) -> str:
+        if self.width != REGISTER_LANES // 2:
+            return super()._scaled(p, n)
+        return _times_power(self, "pd", "i8", p, n)

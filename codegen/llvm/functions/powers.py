@@ -37,7 +37,7 @@ class PowerLanes(DoubleSteps):
         finite = self.test("ogt", x, self.const(float("-inf")))
         odd = self._op("xor", self.mask, even, self._splat("i1", "true"))
         flip = self._op("and", self.mask, self._op("and", self.mask, whole, odd), negative)
-        result = self.pick(flip, self.writer.emit(f"fneg {self.float} {result}"), result)
+        result = self.pick(flip, self.neg(result), result)
         broken = self._op("xor", self.mask, whole, self._splat("i1", "true"))
         bad = self._op("and", self.mask, self._op("and", self.mask, broken, below), finite)
         one = self.test("oeq", x, self.const(-1.0))
@@ -47,8 +47,8 @@ class PowerLanes(DoubleSteps):
 
     def _times(self, log_x: str, y: str) -> str:
         """``log_x * y``, limited to where exp of a float32 still changes."""
-        product = self.op_double("fmul", log_x, self.widened(y))
+        product = self.doubles.mul(log_x, self.widened(y))
         for compare, limit in (("olt", -110.0), ("ogt", 95.0)):
-            bound = self.const_double(limit)
-            product = self.pick_double(self.test_double(compare, product, bound), bound, product)
+            bound = self.doubles.const(limit)
+            product = self.doubles.pick(self.doubles.test(compare, product, bound), bound, product)
         return product

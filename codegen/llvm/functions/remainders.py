@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from codegen.llvm.functions.branches import BranchedLanes
+from codegen.llvm.functions.branches import Branches
+from codegen.llvm.functions.in_double import DoubleSteps
 
 # Quotients of two float32 below it are not rounded up to an integer in float64: they are 2**-24 or
 # more below it, relatively or absolutely, and half a unit in the last place is at most 2**-26.  An
@@ -13,7 +14,7 @@ from codegen.llvm.functions.branches import BranchedLanes
 _MOST_QUOTIENT: Final = 2.0**28
 
 
-class RemainderLanes(BranchedLanes):
+class RemainderLanes(Branches, DoubleSteps):
     """``fmod``.  Operands and results are SSA names."""
 
     def fmod(self, x: str, y: str) -> str:
@@ -23,15 +24,15 @@ class RemainderLanes(BranchedLanes):
     def _near_fmod(self, operands: tuple[str, ...]) -> tuple[str, str]:
         x, y = operands
         top, bottom = self.widened(x), self.widened(y)
-        quotient = self.op_double("fdiv", top, bottom)
-        size = self.writer.intrinsic("fabs", "double", self.width, (quotient,))
-        far = self.test_double("uge", size, self.const_double(_MOST_QUOTIENT))
+        quotient = self.doubles.div(top, bottom)
+        size = self.doubles.fabs(quotient)
+        far = self.doubles.test("uge", size, self.doubles.const(_MOST_QUOTIENT))
         # The quotient is 0 there, and 0 times infinity would be NaN.
         endless = self.test("oeq", self.fabs(y), self.const(math.inf))
-        far = self._op("or", self.mask, far, endless)
-        quotient = self.pick_double(far, self.const_double(0.0), quotient)
-        whole = self.writer.emit(f"fptosi {self.double} {quotient} to {self.int}")
-        whole = self.writer.emit(f"sitofp {self.int} {whole} to {self.double}")
-        negative = self.writer.emit(f"fneg {self.double} {whole}")
-        rest = self.narrowed(self.fma_double(negative, bottom, top))
+        far = self.either(far, endless)
+        quotient = self.doubles.pick(far, self.doubles.const(0.0), quotient)
+        whole = self.writer.emit(f"fptosi {self.doubles.float} {quotient} to {self.int}")
+        whole = self.writer.emit(f"sitofp {self.int} {whole} to {self.doubles.float}")
+        negative = self.doubles.neg(whole)
+        rest = self.narrowed(self.doubles.fma(negative, bottom, top))
         return self.copysign(rest, x), far

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
-from codegen.kernel import Kernel
 from codegen.llvm.features import features_of
 from codegen.llvm.functions.of_float32 import Float32Lanes
 from codegen.llvm.functions.of_tables import TableLanes
-from codegen.llvm.jit import call, load
-from codegen.llvm.machine import emit_object, triple_of
-from codegen.llvm.writer import Writer
 from sketch.target.target import Target
+from tests.support import elementary
 from tests.support.cpu_targets import by_kind, instruction_sets, label
 
 SPECIAL = [
@@ -96,46 +94,11 @@ EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def compile_function(name: str, target: Target, width: int, arity: int) -> Kernel:
-    """``f(args)``: apply the function to 4096 elements of one or two arrays."""
-    writer = Writer()
-    rounding = "sse4.1" in target.features
-    kind = f"<{width} x float>" if width else "float"
-    step = max(width, 1)
-    writer.lines = ["entry:"]
-    for n in range(arity + 1):
-        writer.lines += [
-            f"  %s{n} = getelementptr ptr, ptr %args, i64 {n}",
-            f"  %a{n} = load ptr, ptr %s{n}",
-        ]
-    writer.lines += ["  br label %loop", "loop:", "  %i = phi i64 [0, %entry], [%next, %loop]"]
-    for n in range(arity):
-        writer.lines += [
-            f"  %p{n} = getelementptr float, ptr %a{n}, i64 %i",
-            f"  %x{n} = load {kind}, ptr %p{n}, align 4",
-        ]
-    wide = features_of(target, flushed=False).wide
-    lanes = (TableLanes if wide else Float32Lanes)(writer, width, rounding)
-    result = getattr(lanes, name)(*(f"%x{n}" for n in range(arity)))
-    writer.lines += [
-        f"  %q = getelementptr float, ptr %a{arity}, i64 %i",
-        f"  store {kind} {result}, ptr %q, align 4",
-        f"  %next = add i64 %i, {step}",
-        "  %more = icmp slt i64 %next, 4096",
-        "  br i1 %more, label %loop, label %done",
-        "done:",
-        "  ret void",
-    ]
-    writer.finish_function("void @f(ptr %args)", "nounwind")
-    code = emit_object(writer.text(triple_of(target)), target)
-    return Kernel("f", "f", code, (), 0, target, 0)
-
-
 def run(name: str, target: Target, width: int, *operands: np.ndarray) -> np.ndarray:
-    library = load([compile_function(name, target, width, len(operands))])
-    result = np.zeros(4096, np.float32)
-    call(library.address("f"), [*operands, result], np.zeros(1, np.uint8))
-    return result
+    rounding = "sse4.1" in target.features
+    wide = features_of(target, flushed=False).wide
+    lanes = TableLanes if wide else Float32Lanes
+    return elementary.run(partial(lanes, rounding=rounding), name, target, width, *operands)
 
 
 def ulps(result: np.ndarray, exact: np.ndarray) -> float:

@@ -16,8 +16,8 @@ from tests.support.compiled import random_run
 from tests.support.cpu_targets import in_turns, instruction_sets
 
 BOUNDS = {
-    "exp": 1.0, "expm1": 1.0, "log": 1.0, "log1p": 1.0, "sqrt": 0.51, "rsqrt": 1.51,
-    "sigmoid": 2.0, "sin": 1.0, "cos": 1.0, "tan": 1.0, "asin": 1.0, "acos": 1.0, "atan": 1.0,
+    "exp": 1.0, "expm1": 1.2, "log": 1.0, "log1p": 1.0, "sqrt": 0.51, "rsqrt": 1.51,
+    "sigmoid": 2.0, "sin": 1.0, "cos": 1.0, "tan": 1.0, "asin": 1.3, "acos": 1.3, "atan": 1.6,
     "sinh": 2.0, "cosh": 2.0, "tanh": 2.0, "asinh": 2.0, "acosh": 2.0, "atanh": 2.0,
     "floor": 0.0, "ceil": 0.0, "round": 0.0, "trunc": 0.0,
 }  # fmt: skip
