@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -58,6 +58,7 @@ _RIGHT_LEARNED: Final = frozenset(
         *("LinearRegressor", "OneHotEncoder", "SVMRegressor"),
     )
 )
+_MANY_UPDATES: Final = 1024  # a kernel is compiled for them
 # What the reference raises for types that an operator of it was not written for.
 _LACKING: Final = (RuntimeError, TypeError)
 _REFUSED: Final = "not supported"  # what onnxruntime says of a type that a kernel does not take
@@ -212,41 +213,71 @@ class OrderingEngine:
         return engine.evaluate(feeds)
 
 
-class SortingEngine:
-    """ONNX's TopK where much of each row is wanted; all else is left to another engine."""
+_Attributes = Mapping[str, Any]
+_Results = tuple[NDArray[Any], ...]
+# The results of a node, from its attributes and inputs; None: another engine is to evaluate it.
+_Compute = Callable[[_Attributes, Sequence[NDArray[Any]]], _Results | None]
 
-    def __init__(self, model: Any, other: HostEngine) -> None:
-        """``model``: of one TopK whose count is an input or a constant."""
+
+class OneNodeEngine:
+    """A model of one node that is computed here, unless that leaves it to another engine."""
+
+    def __init__(self, model: Any, compute: _Compute, other: HostEngine) -> None:
+        """``other``: evaluates the model where ``compute`` does not."""
         from onnx import helper, numpy_helper
 
         node = model.graph.node[0]
-        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        self._axis = int(attributes.get("axis", -1))
-        self._largest = bool(attributes.get("largest", 1))
-        self._data, self._count = node.input[0], node.input[1]
+        self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self._constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        self._inputs = list(node.input)
         self._wanted = [list(node.output).index(value.name) for value in model.graph.output]
-        self._other = other
+        self._compute, self._other = compute, other
         self.input_names: Sequence[str] = other.input_names
 
     @property
     def name(self) -> str:
-        """Of the engine that evaluates what is not sorted here."""
+        """Of the engine that evaluates the rest."""
         return self._other.name
 
     def evaluate(self, feeds: Mapping[str, NDArray[Any]]) -> list[Any]:
-        """The values, their positions, or both."""
+        """All outputs."""
         given = {**self._constants, **feeds}
-        count = int(given[self._count].reshape(-1)[0])
-        found = first_in_order(given[self._data], count, self._axis, self._largest)
+        found = self._compute(self._attributes, [given[name] for name in self._inputs])
         if found is None:
             return self._other.evaluate(feeds)
         return [found[index] for index in self._wanted]
 
 
-def _is_top_k(model: Any) -> bool:
+def _sorted_rows(attributes: _Attributes, inputs: Sequence[NDArray[Any]]) -> _Results | None:
+    """TopK where much of each row is wanted."""
+    data, count = inputs
+    axis, largest = attributes.get("axis", -1), attributes.get("largest", 1)
+    return first_in_order(data, int(count.reshape(-1)[0]), int(axis), bool(largest))
+
+
+def _scattered(attributes: _Attributes, inputs: Sequence[NDArray[Any]]) -> _Results | None:
+    """ScatterElements of many elements."""
+    from autosched.host.scatter_kernel import scattered
+
+    data, places, updates = inputs
+    reduction = attributes.get("reduction", b"none")
+    if places.size < _MANY_UPDATES or reduction not in (b"none", b"add"):
+        return None
+    axis = int(attributes.get("axis", 0))
+    found = scattered(data, places, updates, axis, reduction == b"add")
+    return None if found is None else (found,)
+
+
+_OF_ONE_NODE: Final[Mapping[str, _Compute]] = {"TopK": _sorted_rows, "ScatterElements": _scattered}
+
+
+def _of_one_node(model: Any, engine: HostEngine) -> HostEngine:
+    """What is faster than ``engine`` for some models of one node."""
     nodes = model.graph.node
-    return len(nodes) == 1 and nodes[0].op_type == "TopK" and len(nodes[0].input) > 1
+    found = _OF_ONE_NODE.get(nodes[0].op_type) if len(nodes) == 1 else None
+    if found is None or len(nodes[0].input) < 2:
+        return engine
+    return OneNodeEngine(model, found, engine)
 
 
 def _has_nan(array: NDArray[Any]) -> bool:
@@ -333,4 +364,4 @@ def fastest_engine(payload: bytes) -> HostEngine:
         engine = OrderingEngine(payload) if ordering else PatientEngine(payload)
     except Exception:  # not installed, too old, or an operator or type that it does not have
         engine = ReferenceEngine(payload)
-    return SortingEngine(model, engine) if _is_top_k(model) else engine
+    return _of_one_node(model, engine)

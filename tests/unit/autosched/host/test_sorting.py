@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from onnx import TensorProto, helper, numpy_helper
 
-from autosched.host.engines import ReferenceEngine, SortingEngine, fastest_engine
+from autosched.host.engines import OneNodeEngine, ReferenceEngine, fastest_engine
 from autosched.host.sorting import first_in_order
 
 SORTED = ("float32", "float16", "int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
@@ -109,7 +109,7 @@ def test_models_of_one_node(
 ) -> None:
     payload = _model(count, outputs, axis=1, largest=0)
     engine = fastest_engine(payload)
-    assert isinstance(engine, SortingEngine)
+    assert isinstance(engine, OneNodeEngine)
     for value in (rng.standard_normal((6, 50)), np.full((6, 50), np.nan)):
         feeds = {"x": value.astype(np.float32)}
         if count is None:
