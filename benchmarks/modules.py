@@ -32,7 +32,7 @@ from benchmarks.harness import LEAST_ROUNDS, OURS, Comparison, Options, compare_
 from benchmarks.placement import Exchange, Placement
 from benchmarks.rivals import RIVALS
 from benchmarks.rows import Row, comparison_row, geometric_means, write_json
-from benchmarks.small_modules import cases
+from benchmarks.small_modules import cases, kinds
 from benchmarks.worker import ContenderError, Worker
 from benchmarks.workloads import SmallModule, Workload
 
@@ -173,7 +173,8 @@ def error(ours: NDArray[Any], exact: NDArray[Any]) -> float:
     if not np.array_equal(finite, np.isfinite(first)):
         return float("inf")
     largest = np.abs(second[finite]).max(initial=0.0)
-    return float(np.abs(first - second)[finite].max(initial=0.0) / max(largest, 1e-30))
+    difference = np.abs(first[finite] - second[finite]).max(initial=0.0)
+    return float(difference / max(largest, 1e-30))
 
 
 def measure(staff: Staff, workload: SmallModule, arguments: argparse.Namespace) -> Row:
@@ -186,6 +187,7 @@ def measure(staff: Staff, workload: SmallModule, arguments: argparse.Namespace) 
     result, refused = staff.compare([OursModule(), *rivals], workload, options)
     row = comparison_row(workload.name, staff.threads, workload.flops, result)
     row |= {"dtype": workload.dtype, "channels_last": workload.channels_last, "refused": refused}
+    row["kind"] = kinds()[workload.name]
     row["compile_s"] = result.prepare_s[OURS]
     row["max_error"] = error(result.outputs[OURS]["Y"], result.outputs[EAGER]["Y"])
     del row["rounds_ms"]  # of hundreds of modules: the medians do

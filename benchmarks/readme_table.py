@@ -44,6 +44,8 @@ LEGEND_OF_PAGE = (
     "- *renamed*: the same program under other names: nothing is recognised by its name.",
 )
 
+SLOW = 0.9  # ratios below it are named
+
 NOTHING = "Run `make bench` to measure on your machine."
 
 Json = dict[str, Any]
@@ -159,6 +161,22 @@ def time_to_quality_table(rows: Sequence[Json]) -> Iterator[str]:
         yield _line([name, f"{seconds:g}", f"{geometric_mean(ratios):.3f}", each, long])
 
 
+def modules_table(rows: Sequence[Json]) -> Iterator[str]:
+    """Small modules: a line for each kind, one for all, and those that are slow."""
+    yield _line(["", "modules", "ratio", "at least as fast", f"below {SLOW:g}"])
+    yield _line(["---", *["---:"] * 4])
+    kinds = {kind: list(of_kind) for kind, of_kind in groupby(rows, lambda row: row["kind"])}
+    for kind, of_kind in {**kinds, "all": rows}.items():
+        ratios = [row["ratio"] for row in of_kind]
+        fast, slow = sum(r >= 1 for r in ratios), sum(r < SLOW for r in ratios)
+        mean = f"{geometric_mean(ratios):.2f}"
+        yield _line([kind, str(len(ratios)), mean, str(fast), str(slow)])
+    slow_ones = sorted((row["ratio"], row["name"].replace("_", " ")) for row in rows)
+    named = [f"{name} {ratio:.2f}" for ratio, name in slow_ones if ratio < SLOW]
+    yield ""
+    yield f"Below {SLOW:g}: {', '.join(named) or 'none'}."
+
+
 def environment(content: Json) -> str:
     """One sentence: machine and versions."""
     machine, versions = content["machine"], content["versions"]
@@ -242,6 +260,7 @@ _TABLES = (
     ("model_alone", "The same networks, all schedules by the draft model, float32", untuned_table),
     ("quick", "The same networks after at most 8 trials of each operator, float32", untuned_table),
     ("wild", "Networks of torchvision and transformers, float32", comparison_table),
+    ("modules", "Small modules of PyTorch, nothing tuned, float32", modules_table),
     ("quantised", "Quantised networks (QDQ files of onnxruntime's quantiser)", comparison_table),
     ("bf16", "Networks in bfloat16", comparison_table),
     ("narrow_weights", "One token of GPT-2 with weights of 4 bits", comparison_table),
@@ -279,8 +298,10 @@ def generate_page(results: Path) -> str:
 
 def _section(head: str, table: Callable[[Sequence[Json]], Iterator[str]], content: Json) -> Lines:
     """One table of one machine."""
-    rows = table(content["rows"])
-    return [f"{head} (smaller is better):", "", *rows, "", environment(content), ""]
+    said = (
+        "Geometric means of the ratio" if table is modules_table else f"{head} (smaller is better)"
+    )
+    return [f"{said}:", "", *table(content["rows"]), "", environment(content), ""]
 
 
 def replaced(readme: str, content: str) -> str:

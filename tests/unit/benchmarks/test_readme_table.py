@@ -140,3 +140,17 @@ def test_rows_of_disturbed_runs_and_their_mean(tmp_path):
     assert "| conv.1 | 1 | 0.900 | 0.990 | 1.100 | no |" in page
     assert "| conv.2 | 0 |  |  | failed |  |" in page
     assert "| geometric mean |  |  |  | 1.100 | 1 of 2 |" in page
+
+
+def test_small_modules_by_kind(tmp_path):
+    rows = [
+        {"name": "exp", "kind": "functions", "ratio": 2.0},
+        {"name": "cum_sum", "kind": "scans", "ratio": 0.5},
+        {"name": "sort", "kind": "scans", "ratio": 0.95},
+    ]
+    (tmp_path / "modules.json").write_text(json.dumps({**ENVIRONMENT, "rows": rows}))
+    text = generate_page(tmp_path)
+    assert "| functions | 1 | 2.00 | 1 | 0 |" in text
+    assert "| scans | 2 | 0.69 | 0 | 1 |" in text
+    assert "| all | 3 | 0.98 | 1 | 1 |" in text
+    assert "Below 0.9: cum sum 0.50." in text
