@@ -50,32 +50,37 @@ def _regular(graph: Graph, node: Node) -> Pick | None:
 
 
 def regular_runs(indices: NDArray[np.int64]) -> tuple[Run, ...] | None:
-    """Indices as the longest runs, from the first one on; None: there are too many.
+    """Indices as one run, or as a few in which none is repeated; None: there are too many.
+
+    Several runs are read side by side, within their bounds: places that count repeated indices
+    are not affine, and a vector of them may reach beyond.
 
     Args:
         indices: one dimension, not negative, not empty.
     """
+    whole = _longest(indices, 0, _repeats(indices))
+    if whole.stop == indices.size:
+        return (whole,)
     runs: list[Run] = []
     start = 0
     while start < indices.size:
         if len(runs) == _MOST_RUNS:
             return None
-        run = max(_candidates(indices, start), key=lambda run: run.stop)
-        runs.append(run)
-        start = run.stop
+        runs.append(_longest(indices, start, 1))
+        start = runs[-1].stop
     return tuple(runs)
 
 
-def _candidates(indices: NDArray[np.int64], start: int) -> list[Run]:
-    """Runs from ``start`` on: every index once, and as often as the first one is repeated."""
+def _repeats(indices: NDArray[np.int64]) -> int:
+    """How often the first index comes before another one."""
+    changes = np.flatnonzero(indices != indices[0])
+    return int(changes[0]) if changes.size else indices.size
+
+
+def _longest(indices: NDArray[np.int64], start: int, repeat: int) -> Run:
+    """The longest run from ``start`` on."""
     rest = indices[start:]
-    changes = np.flatnonzero(rest != rest[0])
-    same = int(changes[0]) if changes.size else rest.size
-    found = []
-    for repeat in sorted({1, same}):
-        step = int(rest[repeat] - rest[0]) if repeat < rest.size else 0
-        expected = rest[0] + np.arange(rest.size) // repeat * step
-        wrong = np.flatnonzero(rest != expected)
-        length = int(wrong[0]) if wrong.size else rest.size
-        found.append(Run(start + length, int(rest[0]), step, repeat))
-    return found
+    step = int(rest[repeat] - rest[0]) if repeat < rest.size else 0
+    wrong = np.flatnonzero(rest != rest[0] + np.arange(rest.size) // repeat * step)
+    length = int(wrong[0]) if wrong.size else rest.size
+    return Run(start + length, int(rest[0]), step, repeat)
