@@ -66,11 +66,11 @@ class BoundModule:
                 f"module {self._name}",
                 "bind it once for each thread",
             )
-        self._caller = me
+        before, self._caller = self._caller, me
         try:
             self._compute()
         finally:
-            self._caller = _NOBODY
+            self._caller = before  # ``me``: a signal's handler has called it within a call
         return self.outputs
 
     def __repr__(self) -> str:

@@ -149,6 +149,27 @@ def test_one_thread_at_a_time() -> None:
     bound()
 
 
+def test_a_call_within_a_call_does_not_let_other_threads_in() -> None:
+    calls, inside, done = [0], threading.Event(), threading.Event()
+
+    def compute() -> None:
+        calls[0] += 1
+        if calls[0] == 1:
+            bound()
+            inside.set()
+            done.wait(10)
+
+    bound = BoundModule("net", compute, {}, {})
+    thread = threading.Thread(target=bound)
+    thread.start()
+    inside.wait(10)
+    with pytest.raises(InputError, match="another thread"):
+        bound()
+    done.set()
+    thread.join()
+    bound()
+
+
 def test_a_call_that_fails_is_over() -> None:
     def compute() -> None:
         raise KeyboardInterrupt
