@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.runtime.borrowed_array import resolved
 from autosched.runtime.errors import InputError
 from autosched.runtime.inputs import check_inputs
 from autosched.runtime.loaded import LoadedProgram
@@ -65,11 +66,11 @@ class BoundModule:
                 f"module {self._name}",
                 "bind it once for each thread",
             )
-        self._caller = me
+        before, self._caller = self._caller, me
         try:
             self._compute()
         finally:
-            self._caller = _NOBODY
+            self._caller = before  # ``me``: a signal's handler has called it within a call
         return self.outputs
 
     def __repr__(self) -> str:
@@ -95,19 +96,37 @@ def bound(
     """
     arrays = check_inputs(program.inputs, inputs, loaded.read)
     for name, array in arrays.items():
-        flags = array.flags if isinstance(array, np.ndarray) else None
-        if flags is not None and not (flags.c_contiguous and flags.aligned):
-            raise InputError(
-                "the array is not dense: a copy would not see what is written into it later",
-                f"input {name!r}",
-                "bind numpy.ascontiguousarray(array), or use run",
-            )
+        _check_in_place(name, array, inputs[name])
     specs = tuple(spec for spec, _ in program.outputs)
     given = check_outputs(specs, out)
     given = {
         spec.name: given[spec.name] if spec.name in given else new_output(spec) for spec in specs
     }
     return BoundModule(program.name, loaded.bind(arrays, given), arrays, given)
+
+
+def _check_in_place(name: str, array: Any, given: Any) -> None:
+    """Raise InputError where calls would read a copy, which does not see what is written later."""
+    flags = array.flags if isinstance(array, np.ndarray) else None
+    if flags is not None and not (flags.c_contiguous and flags.aligned):
+        raise InputError(
+            "the array is not dense: a copy would not see what is written into it later",
+            f"input {name!r}",
+            "bind numpy.ascontiguousarray(array), or use run",
+        )
+    if isinstance(given, np.ndarray) and array.dtype != given.dtype:
+        raise InputError(
+            f"dtype {given.dtype}: a copy would not see what is written into it later",
+            f"input {name!r}",
+            f"bind an array of dtype {array.dtype}, or use run",
+        )
+    if resolved(given) is not given:
+        raise InputError(
+            "the tensor is a negated or conjugated view: a copy would not see what is written"
+            " into it later",
+            f"input {name!r}",
+            "bind tensor.resolve_neg(), or use run",
+        )
 
 
 def repeated(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from codegen.llvm.addresses import Address, Guard
 from codegen.llvm.part_stores import lanes_of
@@ -16,6 +16,8 @@ from codegen.llvm.values import SSA_TYPES, Form, SsaValue, mask_literal, vector_
 from codegen.llvm.writer import Writer
 from sketch.lang.dtypes import size_of
 from sketch.nest.loopnest import Buffer
+
+_MOST_BYTES: Final = 32  # that are shuffled as bytes
 
 
 class Elements(Protocol):
@@ -67,9 +69,26 @@ def shuffled_load(
     order = ", ".join(
         f"i32 {place if lane else width}" for place, lane in zip(places, used, strict=True)
     )
-    kind = vector_type(SSA_TYPES[buffer.dtype], width)
-    text = f"shufflevector {kind} {block.ref}, {kind} zeroinitializer, <{width} x i32> <{order}>"
-    return SsaValue(memory.writer.emit_free(text), buffer.dtype, width)
+    return SsaValue(_shuffled(memory.writer, block, order), buffer.dtype, width)
+
+
+def _shuffled(writer: Writer, block: SsaValue, order: str) -> str:
+    """The elements of a vector, and zeros behind it, in some order.
+
+    Bytes of more than half of the longest register move as integers of 16 bits: LLVM 22 does not
+    come to an end with shuffles of as many bytes for AVX-512.
+    """
+    width, scalar = block.width, SSA_TYPES[block.dtype]
+    wide = scalar == "i8" and width > _MOST_BYTES
+    kind = vector_type("i16" if wide else scalar, width)
+    ref = block.ref
+    if wide:
+        ref = writer.emit_free(f"zext {vector_type(scalar, width)} {ref} to {kind}")
+    text = f"shufflevector {kind} {ref}, {kind} zeroinitializer, <{width} x i32> <{order}>"
+    found = writer.emit_free(text)
+    if wide:
+        found = writer.emit_free(f"trunc {kind} {found} to {vector_type(scalar, width)}")
+    return found
 
 
 def _window(scope: LoopScope, buffer: Buffer, form: Form, reach: int) -> tuple[int, int]:

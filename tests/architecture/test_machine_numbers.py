@@ -118,6 +118,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "codegen/kernel.py": {"BUFFER_ALIGNMENT": "C ABI: what callers promise on every target"},
     "codegen/llvm/conversions.py": {"_LOW_BITS": "bits of a double"},
     "codegen/llvm/memory.py": {"_REGISTER_BITS": "LLVM: widths of vector types"},
+    "codegen/llvm/shuffled_loads.py": {"_MOST_BYTES": "LLVM: shuffles that it can do"},
     "codegen/llvm/module.py": {"_STACK_ALIGNMENT": "calling conventions of x86-64 and AArch64"},
     "codegen/cuda/resources.py": {"_FEW_SPILLED": "what is worth timing"},
     "codegen/gpu/alignment.py": {

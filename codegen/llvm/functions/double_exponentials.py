@@ -61,10 +61,11 @@ class DoubleExponentials(Branches, FusedDoubles):
         n, _, exact, low = self._reduced(self._clamp(x, *EXP_RANGE))
         return self._scaled(self._exp(exact, low), n)
 
-    def normal_exp(self, x: str) -> str:
-        """The exponential where that is a normal number."""
+    def normal_exp(self, x: str, shift: int = 0) -> str:
+        """``2**shift * exp(x)`` where both are normal numbers; NaN of NaN, whatever its bits."""
         _, bits, exact, low = self._reduced(x)
-        return self.raised(self._exp(exact, low), bits)
+        exponent = self._op("add", self.int, bits, self.const_int(_EXPONENT_ZERO + shift))
+        return self.mul(self._exp(exact, low), self._power_of_two(exponent))
 
     def expm1(self, x: str) -> str:
         """``2**n * (exp(r) - 1) + (2**n - 1)``, by halves, since 2**1024 is infinite.
@@ -156,7 +157,7 @@ class DoubleExponentials(Branches, FusedDoubles):
     def _near_cosh(self, operands: tuple[str, ...]) -> tuple[str, str]:
         (x,) = operands
         size = self.fabs(x)
-        half = self.mul(self.normal_exp(size), self.const(0.5))
+        half = self.normal_exp(size, -1)
         return self.add(half, self.div(self.const(0.25), half)), self._may_overflow(size)
 
     def _may_overflow(self, size: str) -> str:

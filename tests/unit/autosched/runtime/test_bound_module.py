@@ -110,6 +110,27 @@ def test_read_only_arrays_and_tensors_are_bound() -> None:
     np.testing.assert_array_equal(bound()["p"], 2 * inputs["a"] * fixed)
 
 
+def test_what_would_be_copied_is_not_bound() -> None:
+    inputs = _inputs()
+    negated = torch._neg_view(torch.from_numpy(inputs["a"]))
+    with pytest.raises(InputError, match=r"negated or conjugated view.*input 'a'.*resolve_neg"):
+        _module().bind({**inputs, "a": negated})
+    onnx = pytest.importorskip("onnx")
+    node = onnx.helper.make_node("StringConcat", ["s", "s"], ["t"])
+    s, t = (onnx.helper.make_tensor_value_info(name, 8, (2,)) for name in "st")
+    graph = onnx.helper.make_graph([node], "g", [s], [t])
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9
+    )
+    module = asd.compile(asd.from_onnx(model))
+    with pytest.raises(InputError, match=r"dtype <U1.*input 's'.*bind an array of dtype object"):
+        module.bind({"s": np.array(["a", "b"])})
+    texts = np.array(["a", "b"], object)
+    bound = module.bind({"s": texts})
+    texts[0] = "c"
+    assert bound()["t"].tolist() == ["cc", "bb"]
+
+
 def test_one_thread_at_a_time() -> None:
     inside, done = threading.Event(), threading.Event()
 
@@ -122,6 +143,27 @@ def test_one_thread_at_a_time() -> None:
     thread.start()
     inside.wait(10)
     with pytest.raises(InputError, match=r"another thread.*bind it once for each thread"):
+        bound()
+    done.set()
+    thread.join()
+    bound()
+
+
+def test_a_call_within_a_call_does_not_let_other_threads_in() -> None:
+    calls, inside, done = [0], threading.Event(), threading.Event()
+
+    def compute() -> None:
+        calls[0] += 1
+        if calls[0] == 1:
+            bound()
+            inside.set()
+            done.wait(10)
+
+    bound = BoundModule("net", compute, {}, {})
+    thread = threading.Thread(target=bound)
+    thread.start()
+    inside.wait(10)
+    with pytest.raises(InputError, match="another thread"):
         bound()
     done.set()
     thread.join()

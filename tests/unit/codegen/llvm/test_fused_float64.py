@@ -129,6 +129,16 @@ def test_special_numbers(name: str) -> None:
         assert_like_library(run(name, target, target.lanes(8), SPECIAL), exact, 2)
 
 
+@pytest.mark.parametrize("name", sorted(BOUNDS))
+def test_nan_whatever_its_bits(name: str, rng: np.random.Generator) -> None:
+    fractions = rng.integers(1, 2**52, elementary.COUNT) >> rng.integers(0, 52, elementary.COUNT)
+    quiet = np.array([0x7FF8 << 48, -(8 << 48)])[:, None]  # with either sign
+    x = (np.resize(quiet, elementary.COUNT) | fractions).view(np.float64)
+    assert np.isnan(x).all()
+    for target in TARGETS:
+        assert np.isnan(run(name, target, target.lanes(8), x)).all()
+
+
 @pytest.mark.parametrize("name", sorted(ODD))
 def test_small_numbers_and_zeros_keep_their_signs(name: str) -> None:
     x = np.array([0.0, -0.0, 5e-324, -5e-324, 1e-310, -1e-310, 2.0**-1022, 1e-300, -1e-300])

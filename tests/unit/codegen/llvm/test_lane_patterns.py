@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from codegen.build import emit
+from codegen.host import cpu_target
+from codegen.llvm.machine import emit_object
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.expr import Expr, select
 from sketch.lang.functions import all_of
@@ -116,3 +119,22 @@ def test_narrow_elements_that_are_apart_are_loaded_one_by_one(
     text = emit(lower(sketch, sample(sketch, 1, rng).row(0)), target, "f").text
     assert "insertelement" in text and "masked.gather" not in text
     check_run(dag, random_inputs(dag, rng), target.with_threads(1), choice=0, seed=0)
+
+
+@pytest.mark.parametrize("times", [2, 3, 5])
+def test_many_bytes_are_shuffled_as_wider_integers(times: int) -> None:
+    """LLVM 22 does not come to an end with shuffles of 40 and more bytes for AVX-512."""
+    x = placeholder((4, 64), "uint8", name="x")
+    dag = ComputeDAG([compute((4, 192), lambda n, i: x[n, i // times % 64], name="y")])
+    target = cpu_target("cpu-avx512", 1)
+    rng = np.random.default_rng(times)
+    sketch = generate(dag, target)[0]
+    texts = []
+    for row in range(20):
+        nest = lower(sketch, sample(sketch, 20, rng).row(row))
+        texts.append(emit(nest, target, "f").text)
+        found = re.findall(r"shufflevector <(\d+) x i8> [^<]*<\d+ x i8> zeroinit", texts[-1])
+        assert all(int(lanes) <= 32 for lanes in found)
+    wide = [text for text in texts if "shufflevector <64 x i16>" in text]
+    assert wide
+    emit_object(wide[0], target)
