@@ -29,9 +29,7 @@ def add_networks(parser: ArgumentParser) -> None:
 
 def add_keep(parser: ArgumentParser) -> None:
     """Whether other rows of a file of results stay: ``keep``."""
-    parser.add_argument(
-        "--keep", action="store_true", help="rows of other networks in FILE stay (--json)"
-    )
+    parser.add_argument("--keep", action="store_true", help="other rows in FILE stay (--json)")
 
 
 def add_comparison(

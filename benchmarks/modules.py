@@ -27,11 +27,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.command_line import add_keep
 from benchmarks.contender import Contender, Prepared
 from benchmarks.harness import LEAST_ROUNDS, OURS, Comparison, Options, compare_ready
 from benchmarks.placement import Exchange, Placement
 from benchmarks.rivals import RIVALS
-from benchmarks.rows import Row, comparison_row, geometric_means, write_json
+from benchmarks.rows import Row, comparison_row, geometric_means, with_earlier, write_json
 from benchmarks.small_modules import cases, kinds
 from benchmarks.worker import ContenderError, Worker
 from benchmarks.workloads import SmallModule, Workload
@@ -225,8 +226,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS)
     parser.add_argument("--seconds", type=float, default=0.03, help="per contender and round")
-    parser.add_argument("--pause", type=float, default=0.02, help="seconds between turns")
+    parser.add_argument("--pause", type=float, default=0.05, help="seconds between turns")
     parser.add_argument("--rivals", nargs="*", default=["onnxruntime"], help="next to torch_eager")
+    add_keep(parser)
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -243,7 +245,8 @@ def main() -> None:
                 print(f"{name:28s} FAILED {failed[name]}", flush=True)
                 continue
             _print(rows[-1])
-            write_json(arguments.json, rows, summary=_summary(rows), failed=failed)
+            kept = with_earlier(arguments.json, rows) if arguments.keep else rows
+            write_json(arguments.json, kept, summary=_summary(kept), failed=failed)
     print(_summary(rows) if rows else "nothing ran")
 
 

@@ -93,7 +93,6 @@ def _activations() -> list[Case]:
         case("glu", lambda x: F.glu(x, 1), normal(*_ROWS)),
         case("prelu", F.prelu, normal(1, 64, 56, 56), normal(64)),
         case("threshold", lambda x: F.threshold(x, 0.1, 0.2), normal(*_ROWS)),
-        case("rrelu", F.rrelu, normal(*_ROWS)),
     ]
 
 
