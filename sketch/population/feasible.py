@@ -110,7 +110,7 @@ def feasible_on_cpu(nest: LoopNest, target: Target) -> Flags:
             continue
         # no tile is smaller than a point: many results at once may spill
         fits = fits & ((accumulators + tile.vectors + 1 <= target.registers) | _is_point(loops))
-        unbound = _is_of_lanes(store, loops) or _merges_parts(store, loops)
+        unbound = _is_of_lanes(store, loops) or _merges_parts(store, target)
         if store.targets[0].scope is Scope.LOCAL and not unbound:
             large = _largest(tile, len(store.targets), target)
             fits = fits & (_enough_accumulators(tile, loops, target) | large)
@@ -137,12 +137,11 @@ def _is_of_lanes(store: Store, loops: tuple[Loop, ...]) -> bool:
     return any(lane in form[0] and reduced & form[0].keys() for form in forms if form is not None)
 
 
-def _merges_parts(store: Store, loops: tuple[Loop, ...]) -> bool:
-    """Whether a few parts of each result are added, no more than there are lanes: what computed
+def _merges_parts(store: Store, target: Target) -> bool:
+    """Whether a few parts of each result are added, no more than a vector has lanes: what computed
     them takes longer than to wait for each sum.
     """
-    lanes = next((loop.extent for loop in loops if loop.kind is LoopKind.VECTORIZED), 1)
-    stage = store.stage
+    stage, lanes = store.stage, target.lanes(store_bytes(store))
     if stage is None or prod(axis.extent for axis in stage.reduce_axes) > lanes:
         return False
     loads = stage_loads(stage)
