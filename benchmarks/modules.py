@@ -32,7 +32,7 @@ from benchmarks.contender import Contender, Prepared
 from benchmarks.harness import LEAST_ROUNDS, OURS, Comparison, Options, compare_ready
 from benchmarks.placement import Exchange, Placement
 from benchmarks.rivals import RIVALS
-from benchmarks.rows import Row, comparison_row, geometric_means, with_earlier, write_json
+from benchmarks.rows import SLOW, Row, comparison_row, geometric_means, with_earlier, write_json
 from benchmarks.small_modules import cases, kinds
 from benchmarks.worker import ContenderError, Worker
 from benchmarks.workloads import SmallModule, Workload
@@ -40,7 +40,6 @@ from benchmarks.workloads import SmallModule, Workload
 EAGER: Final = "torch_eager"
 DTYPES: Final = ("float32", "float64", "float16")
 TOLERANCES: Final = {"float32": 1e-4, "float64": 1e-9, "float16": 2e-2}
-SLOW: Final = 0.9  # below this share of the fastest rival's speed
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+from benchmarks.rows import SLOW
+
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "results.md"
@@ -43,8 +45,6 @@ LEGEND_OF_PAGE = (
     "- *constant*: the second matrix is weights, packed ahead of time; *inputs*: both are inputs.",
     "- *renamed*: the same program under other names: nothing is recognised by its name.",
 )
-
-SLOW = 0.9  # ratios below it are named
 
 NOTHING = "Run `make bench` to measure on your machine."
 

@@ -14,6 +14,8 @@ from benchmarks.machine import machine, versions
 from benchmarks.peak import NAME as PEAK
 
 Row = dict[str, Any]
+SLOW = 0.9
+"""Ratios of small modules below it are named."""
 
 
 def comparison_row(

@@ -20,7 +20,7 @@ from codegen.host import host_target
 from codegen.kernel import Kernel
 from codegen.llvm.jit import Library, aligned_workspace, call, load
 from sketch.lang import reducers
-from sketch.lang.dtypes import is_float
+from sketch.lang.dtypes import INDEX_DTYPES, is_float
 from sketch.lang.expr import Axis, Const, Expr, select
 from sketch.nest.loopnest import (
     Affine,
@@ -38,7 +38,6 @@ from sketch.nest.loopnest import (
 )
 
 _ELEMENTS: Final = frozenset(("float32", "float64", "int32", "int64"))
-_PLACES: Final = frozenset(("int32", "int64"))
 _KEPT: Final = 64  # kernels
 
 
@@ -84,7 +83,7 @@ def scattered(
     if (
         not (data.ndim and data.size)
         or str(data.dtype) not in _ELEMENTS
-        or str(places.dtype) not in _PLACES
+        or str(places.dtype) not in INDEX_DTYPES
     ):
         return None
     axis %= data.ndim

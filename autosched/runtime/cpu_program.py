@@ -113,8 +113,8 @@ class CpuProgram:
         def compute() -> None:
             with self.lease() as team:
                 executor.run(0 if team is None else team.address)
-            for name in copied:
-                given[name][...] = executor.output(name)
+            for number, name in copied:
+                given[name][...] = executor.output(number)
 
         return compute
 

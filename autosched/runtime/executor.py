@@ -138,14 +138,16 @@ class Executor:
         self._host.clear()
         return found
 
-    def copied(self, given: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
-        """The names of those ``given`` arrays that runs do not write in place: see ``output``."""
-        at = {spec.name: number for number, (spec, _) in enumerate(self._order)}
-        return tuple(name for name in given if self._results.get(at[name]) is not given[name])
+    def copied(self, given: Mapping[str, NDArray[Any]]) -> tuple[tuple[int, str], ...]:
+        """Numbers and names of those ``given`` arrays that runs do not write in place."""
+        return tuple(
+            (number, spec.name)
+            for number, (spec, _) in enumerate(self._order)
+            if self._results.get(number) is not given[spec.name]
+        )
 
-    def output(self, name: str) -> NDArray[Any]:
+    def output(self, number: int) -> NDArray[Any]:
         """What the last run has made of an output; the next one overwrites it."""
-        number = next(n for n, (spec, _) in enumerate(self._order) if spec.name == name)
         spec, place = self._order[number]
         return self._results[number] if is_memory(spec, place) else self._array(spec, place)
 

@@ -190,9 +190,9 @@ class Run:
     step: int
     repeat: int
 
-    def indices(self, start: int) -> range | list[int]:
-        """What the positions from ``start`` on read."""
-        return [self.first + n // self.repeat * self.step for n in range(self.stop - start)]
+    def last(self, start: int) -> int:
+        """The index that the last position reads, where the first one is ``start``."""
+        return self.first + (self.stop - start - 1) // self.repeat * self.step
 
 
 def pick(data: Tensor, axis: int, runs: Sequence[Run], name: str = "pick") -> Tensor:
@@ -212,7 +212,7 @@ def pick(data: Tensor, axis: int, runs: Sequence[Run], name: str = "pick") -> Te
     """
     starts = [0, *(run.stop for run in runs[:-1])]
     for run, start in zip(runs, starts, strict=True):
-        if not all(0 <= index < data.shape[axis] for index in run.indices(start)):
+        if not all(0 <= index < data.shape[axis] for index in (run.first, run.last(start))):
             raise ExpressionError(f"{run} does not fit {data.shape}", f"stage {name}")
     shape = (*data.shape[:axis], runs[-1].stop, *data.shape[axis + 1 :])
     contiguous = axis == data.ndim - 1

@@ -55,3 +55,16 @@ def _compiled(make: Make, name: str, target: Target, width: int, arity: int) -> 
     writer.finish_function("void @f(ptr %args)", "nounwind")
     code = emit_object(writer.text(triple_of(target)), target)
     return Kernel("f", "f", code, (), 0, target, 0)
+
+
+def check_remainders(
+    remainders: Callable[[int], np.ndarray], x: np.ndarray, y: np.ndarray, lanes: int
+) -> None:
+    """``fmod``, by width, is NumPy's to the bit but for the bits of NaN."""
+    with np.errstate(invalid="ignore"):
+        exact = np.fmod(x, y)
+    numbers = ~np.isnan(exact)
+    for width in (0, lanes):
+        result = remainders(width)
+        np.testing.assert_array_equal(result, exact)
+        np.testing.assert_array_equal(np.signbit(result[numbers]), np.signbit(exact[numbers]))

@@ -10,7 +10,6 @@ copies, or leave the lanes of what computes ``x`` without neighbours.
 from __future__ import annotations
 
 from math import prod
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.gather import Gather, GatherPoints
 from autosched.graph.ops.shape import Reshape, Transpose
-
-_INTEGERS: Final = ("int32", "int64")
+from sketch.lang.dtypes import INDEX_DTYPES
 
 
 def gather_along_one(graph: Graph) -> Graph:
@@ -40,7 +38,7 @@ def _tuples(graph: Graph, node: Node) -> NDArray[np.int64] | None:
     if not isinstance(node.op, GatherPoints) or node.op.batch:
         return None
     given = graph.constants.get(node.inputs[1])
-    if given is None or str(given.dtype) not in _INTEGERS or given.shape[-1] == 0:
+    if given is None or str(given.dtype) not in INDEX_DTYPES or given.shape[-1] == 0:
         return None
     tuples = given.astype(np.int64)
     extents = np.asarray(graph.types[node.inputs[0]].shape[: tuples.shape[-1]], np.int64)

@@ -18,10 +18,10 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.movement import Pick
+from sketch.lang.dtypes import INDEX_DTYPES
 from sketch.operators.layout import Run
 
 _MOST_RUNS: Final = 4  # each one is read for every element
-_INTEGERS: Final = ("int32", "int64")
 
 
 def pick_regular(graph: Graph) -> Graph:
@@ -41,7 +41,7 @@ def _regular(graph: Graph, node: Node) -> Pick | None:
     if not isinstance(node.op, Gather):
         return None
     given = graph.constants.get(node.inputs[1])
-    if given is None or given.ndim != 1 or str(given.dtype) not in _INTEGERS or not given.size:
+    if given is None or given.ndim != 1 or str(given.dtype) not in INDEX_DTYPES or not given.size:
         return None
     extent = graph.types[node.inputs[0]].shape[node.op.axis]
     wide = given.astype(np.int64)

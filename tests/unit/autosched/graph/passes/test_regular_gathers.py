@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -77,8 +77,14 @@ def test_runs_say_the_indices(indices: list[int]) -> None:
         return
     starts = [0, *(run.stop for run in runs)]
     assert all(first < stop for first, stop in pairwise(starts))
-    said = [list(run.indices(start)) for run, start in zip(runs, starts, strict=False)]
-    assert list(chain.from_iterable(said)) == indices
+    said = [
+        run.first + n // run.repeat * run.step
+        for run, start in zip(runs, starts, strict=False)
+        for n in range(run.stop - start)
+    ]
+    assert said == indices
+    ends = [run.last(start) for run, start in zip(runs, starts, strict=False)]
+    assert ends == [indices[run.stop - 1] for run in runs]
 
 
 def _picked(name: str, axis: int, dtype: str) -> ComputeDAG:
