@@ -55,11 +55,13 @@ class Comparison:
             infinities are in other places; None without onnxruntime.
         note: why onnxruntime, though installed, is not among the rows, or that it runs on another
             machine than ours; else empty.
+        on_host: operators of ours that run on the host.
     """
 
     rows: tuple[Benchmark, ...]
     error: float | None
     note: str = ""
+    on_host: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Rows, error and note as JSON values; JSON has no infinity, so the note tells of it."""
@@ -98,9 +100,10 @@ class Comparison:
         tuned = next(row.median for row in self.rows if row.name == TUNED)
         if not 0 < total_s < math.inf or max(tuned, total_s) <= _ALIKE * min(tuned, total_s):
             return ""
+        host = f" without {', '.join(self.on_host)} on the host" if self.on_host else ""
         return (
             f"tuned is {milliseconds(tuned)} ms, the estimated total {milliseconds(total_s)} ms: "
-            "the total is of kernels that were timed alone while tuning, tuned is the whole "
+            f"the total is of kernels that were timed alone while tuning{host}, tuned is the whole "
             "network, now; other load on the machine, or data that leave the caches, make the "
             "difference"
         )
@@ -134,8 +137,9 @@ def compare(
     """
     inputs = tuned.random_inputs()
     rows = before_and_after(untuned, tuned, inputs, repeats, told)
+    on_host = tuple(sorted({step.info.op for step in tuned.program.host_steps}))
     if find_spec("onnxruntime") is None or find_spec("onnx") is None:
-        return Comparison(rows, None)
+        return Comparison(rows, None, on_host=on_host)
     told(f"timing {RIVAL}")
     ours = tuned.run(inputs)
     time.sleep(_SETTLE_SECONDS)
@@ -147,10 +151,10 @@ def compare(
         error = max(_difference(ours[name], expected) for name, expected in theirs.items())
     except Exception as failure:  # a rival that cannot run this model must not end our own run
         reason = str(failure).strip().split("\n", maxsplit=1)[0]
-        return Comparison(rows, None, f"not compared with {RIVAL}: {reason}")
+        return Comparison(rows, None, f"not compared with {RIVAL}: {reason}", on_host)
     if emulated:
-        return Comparison(rows, error)
-    return Comparison((*rows, rival), error, "" if here else _ON_CPU)
+        return Comparison(rows, error, on_host=on_host)
+    return Comparison((*rows, rival), error, "" if here else _ON_CPU, on_host)
 
 
 def before_and_after(

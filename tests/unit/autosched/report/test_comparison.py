@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,9 @@ def test_a_total_that_is_not_the_networks_time_is_explained(total_s: float, said
     found = Comparison((Benchmark("untuned", (9e-3,), 1), Benchmark("tuned", (1e-3,), 1)), None)
     text = found.unlike_total(total_s)
     assert bool(text) == said and ("timed alone" in text) == said and "\n" not in text
+    assert "host" not in text
+    hosted = replace(found, on_host=("ScatterND", "TopK")).unlike_total(total_s)
+    assert ("while tuning without ScatterND, TopK on the host" in hosted) == said
 
 
 @pytest.mark.parametrize(
