@@ -84,6 +84,7 @@ def scattered(
         not (data.ndim and data.size)
         or str(data.dtype) not in _ELEMENTS
         or str(places.dtype) not in INDEX_DTYPES
+        or updates.dtype != data.dtype
     ):
         return None
     axis %= data.ndim

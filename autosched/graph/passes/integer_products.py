@@ -21,7 +21,7 @@ from autosched.graph.ops.base import Op
 from autosched.graph.ops.elementwise import BinaryOp, CastOp, Elementwise
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.matmul import MatMul
-from autosched.graph.ops.movement import Expand, Pick, Slice
+from autosched.graph.ops.movement import Expand, Slice
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.scan import Scan
@@ -192,7 +192,7 @@ class _IntegerProducts(GraphRewriter):
             case Pool(mode="max") | GlobalPool(mode="max"):
                 if not (known.is_uniform and known.scale > 0):
                     return None
-            case Reshape() | Transpose() | Slice() | Expand() | Gather() | Pick():
+            case Reshape() | Transpose() | Slice() | Expand() | Gather():
                 pass
             case _:
                 return None

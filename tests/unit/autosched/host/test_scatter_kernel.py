@@ -71,10 +71,23 @@ UPDATES = np.zeros((2, 4), np.float32)
         (DATA, PLACES[:0], UPDATES[:0]),
         (DATA[:0], PLACES[:0], UPDATES[:0]),
         (DATA.astype(np.float16), PLACES, UPDATES.astype(np.float16)),
+        (DATA, PLACES, UPDATES.astype(np.float64)),
         (DATA, PLACES.astype(np.uint8), UPDATES),
         (DATA[0, 0], PLACES[0, 0], UPDATES[0, 0]),
     ],
-    ids=["behind", "before", "narrow", "short", "flat", "none", "empty", "half", "bytes", "scalar"],
+    ids=[
+        "behind",
+        "before",
+        "narrow",
+        "short",
+        "flat",
+        "none",
+        "empty",
+        "half",
+        "wide",
+        "bytes",
+        "scalar",
+    ],
 )
 def test_what_other_engines_scatter(
     data: np.ndarray, places: np.ndarray, updates: np.ndarray
