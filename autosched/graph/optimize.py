@@ -24,6 +24,7 @@ from autosched.graph.passes.normalization import recognize_normalizations
 from autosched.graph.passes.padding import fold_padding
 from autosched.graph.passes.reciprocals import multiply_by_reciprocals
 from autosched.graph.passes.regular_gathers import pick_regular
+from autosched.graph.passes.repeated_places import read_places_once
 from autosched.graph.passes.repeats import fold_repeats
 from autosched.graph.passes.scaled_sums import fold_scaled_sums
 from autosched.graph.passes.scales import move_scales
@@ -50,6 +51,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     merge_equal_nodes,
     gather_along_one,
     pick_regular,
+    read_places_once,
     join_slices,
     fold_padding,
     drop_unread_taps,

@@ -58,7 +58,6 @@ _RIGHT_LEARNED: Final = frozenset(
         *("LinearRegressor", "OneHotEncoder", "SVMRegressor"),
     )
 )
-_MANY_UPDATES: Final = 1024  # a kernel is compiled for them
 # What the reference raises for types that an operator of it was not written for.
 _LACKING: Final = (RuntimeError, TypeError)
 _REFUSED: Final = "not supported"  # what onnxruntime says of a type that a kernel does not take
@@ -255,20 +254,7 @@ def _sorted_rows(attributes: _Attributes, inputs: Sequence[NDArray[Any]]) -> _Re
     return first_in_order(data, int(count.reshape(-1)[0]), int(axis), bool(largest))
 
 
-def _scattered(attributes: _Attributes, inputs: Sequence[NDArray[Any]]) -> _Results | None:
-    """ScatterElements of many elements."""
-    from autosched.host.scatter_kernel import scattered
-
-    data, places, updates = inputs
-    reduction = attributes.get("reduction", b"none")
-    if places.size < _MANY_UPDATES or reduction not in (b"none", b"add"):
-        return None
-    axis = int(attributes.get("axis", 0))
-    found = scattered(data, places, updates, axis, reduction == b"add")
-    return None if found is None else (found,)
-
-
-_OF_ONE_NODE: Final[Mapping[str, _Compute]] = {"TopK": _sorted_rows, "ScatterElements": _scattered}
+_OF_ONE_NODE: Final[Mapping[str, _Compute]] = {"TopK": _sorted_rows}
 
 
 def _of_one_node(model: Any, engine: HostEngine) -> HostEngine:

@@ -17,7 +17,7 @@ from codegen.passes.rewrite import Nodes, map_body, substitute
 from sketch.lang.rewrite import reused
 from sketch.nest.lanes import store_bytes
 from sketch.nest.loopnest import Affine, Allocate, Loop, LoopKind, LoopNest, LoopVar, Node, Store
-from sketch.nest.walk import stores, walk
+from sketch.nest.walk import index_variables, stores, walk
 from sketch.target.target import Target
 
 _CPU_KINDS = (
@@ -70,7 +70,8 @@ def _is_vectorizable(loop: Loop) -> bool:
 def _depends(store: Store, var: LoopVar) -> bool:
     """Whether each lane stores to an element of its own."""
     form, quasi = flatten(store.targets[0], store.indices)
-    return not quasi and form.coefficient(var) != 0
+    apart = all(var not in index_variables(index) for index, _ in quasi)
+    return apart and form.coefficient(var) != 0
 
 
 def _split(loop: Loop, target: Target) -> Loop:

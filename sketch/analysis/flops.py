@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from sketch.analysis.scattering import scattered_extent
 from sketch.lang.dtypes import FLOATS, INTEGERS, is_float
 from sketch.lang.expr import Binary, Cast, Expr, Reducer, Select, Unary
 from sketch.lang.operator_names import ARITHMETIC, BITWISE, COMPARISON, ROUND_TF32
@@ -20,7 +21,7 @@ def stage_flops(op: Compute) -> float:
     Arithmetic on the stage's own kind of numbers counts: floats, or integers where the stage has
     integer outputs only.  Index arithmetic and bounds tests are free, but in stages of int64, whose
     own numbers look like indices.  A select costs its condition plus its more expensive branch, a
-    call counts 1.
+    call counts 1.  Of a reduction that scatters, each term is added to one element.
     """
     own = _own_numbers(op.output_dtypes)
     points = math.prod(op.shape)
@@ -28,6 +29,7 @@ def stage_flops(op: Compute) -> float:
     if reduce is None:
         return float(points * sum(_operations(body, own) for body in op.bodies))
     trips = math.prod(axis.extent for axis in reduce.axes)
+    points //= scattered_extent(op)
     per_trip = sum(_operations(source, own) for source in reduce.sources)
     return float(points * trips * (per_trip + _combine_operations(reduce.reducer, own)))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sketch.analysis.access import affine_index, index_interval
+from sketch.analysis.scattering import is_identity
 from sketch.lang.affine import UNBOUNDED, Interval
 from sketch.lang.conditions import conjuncts
 from sketch.lang.dtypes import BOOL, INDEX_DTYPES
@@ -13,7 +14,6 @@ from sketch.lang.expr import (
     Axis,
     Binary,
     Cast,
-    Const,
     Expr,
     Load,
     Reduce,
@@ -23,9 +23,10 @@ from sketch.lang.expr import (
     cast,
 )
 from sketch.lang.operator_names import COMPARISON
-from sketch.lang.rewrite import rewrite, walk
+from sketch.lang.rewrite import rewrite, substitute_axes, walk
 from sketch.lower.buffers import Buffers
 from sketch.lower.placement import PlacedStage, Placement, index_affine
+from sketch.lower.scattered import placed_by_data
 from sketch.nest.loopnest import Affine, AffineValue, BufferLoad, Index, Predicate, Quasi
 
 
@@ -35,23 +36,34 @@ class Body:
 
     values: tuple[Expr, ...]
     predicates: tuple[Predicate, ...]
+    coordinates: tuple[Index, ...]
 
 
 def lower_body(stage: PlacedStage, placement: Placement, buffers: Buffers) -> Body:
-    """The values that the innermost statement of ``stage`` stores (terms, for a reduction).
+    """The values that the innermost statement of ``stage`` stores (terms, for a reduction), and
+    the coordinates of the element that it stores them in.
 
     A reduction of ``select(c, x, identity)`` skips the update where the affine condition ``c``
     does not hold: adding the identity changes nothing.
     """
     op = stage.plan.op
+    placed = placed_by_data(stage, placement)
     reduce = op.reduce
     sources = op.bodies if reduce is None else reduce.sources
+    if placed:
+        sources = tuple(substitute_axes(source, dict(placed)) for source in sources)
     predicates: tuple[Predicate, ...] = ()
     if reduce is not None and len(sources) == 1:
         guarded, predicates = _guards(sources[0], reduce, stage)
         sources = (guarded,)
     convert = _converter(stage, placement, buffers)
-    return Body(tuple(convert(source) for source in sources), predicates)
+    coordinates = tuple(
+        Quasi(convert(placed[axis]), 0, axis.extent - 1)
+        if axis in placed
+        else stage.coordinate(axis)
+        for axis in op.axes
+    )
+    return Body(tuple(convert(source) for source in sources), predicates, coordinates)
 
 
 def _converter(
@@ -116,7 +128,7 @@ def _kept_inside(value: Expr, bounds: Interval, extent: int) -> Quasi:
 
 def _guards(source: Expr, reduce: Reduce, stage: PlacedStage) -> tuple[Expr, tuple[Predicate, ...]]:
     """Split ``select(condition, x, identity)`` into x, under what is affine in the condition."""
-    if not isinstance(source, Select) or not _is_identity(source.otherwise, reduce):
+    if not isinstance(source, Select) or not is_identity(source.otherwise, reduce):
         return source, ()
     predicates: list[Predicate] = []
     rest: list[Expr] = []
@@ -134,11 +146,6 @@ def _guards(source: Expr, reduce: Reduce, stage: PlacedStage) -> tuple[Expr, tup
             condition = binary("and", condition, extra)
         value = Select(condition, inner, source.otherwise)
     return value, merge_predicates((*predicates, *more))
-
-
-def _is_identity(node: Expr, reduce: Reduce) -> bool:
-    identity = reduce.reducer.identity[0]
-    return isinstance(node, Const) and node.dtype == identity.dtype and node.value == identity.value
 
 
 def affine_predicate(condition: Expr, stage: PlacedStage) -> Predicate | None:

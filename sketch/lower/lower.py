@@ -14,6 +14,7 @@ from sketch.lower.body import lower_body, merge_predicates
 from sketch.lower.buffers import Buffers, make_buffers
 from sketch.lower.needs import lowered_needs
 from sketch.lower.placement import PlacedLoop, PlacedStage, Placement, loads_of, place
+from sketch.lower.scattered import placed_by_data
 from sketch.lower.skipped_nan import maxima_that_skip_nan
 from sketch.nest.loopnest import (
     Affine,
@@ -96,6 +97,8 @@ class _Emitter:
         if depth == len(stage.loops):
             return (self._statement(stage),)
         loop = stage.loops[depth]
+        if loop.axis in placed_by_data(stage, self.placement):
+            return self._loops(stage, depth + 1)
         body = self._attach(stage, loop, self._loops(stage, depth + 1))
         kind = loop.axis.kind
         clip = () if self.outline else self._clip(stage, depth)
@@ -153,11 +156,8 @@ class _Emitter:
         tensors = self.buffers.tensors
         return tuple(tensors[op, n].buffer for n in range(len(op.output_dtypes)))
 
-    def _indices(self, stage: PlacedStage, renamed: Mapping[LoopVar, LoopVar]) -> tuple[Index, ...]:
-        op = stage.plan.op
-        view = self.buffers.view(Tensor(op, 0), stage)
-        located = view.locate(tuple(stage.coordinate(axis) for axis in op.axes))
-        return tuple(_rename(index, renamed) for index in located)
+    def _located(self, stage: PlacedStage, coordinates: tuple[Index, ...]) -> tuple[Index, ...]:
+        return self.buffers.view(Tensor(stage.plan.op, 0), stage).locate(coordinates)
 
     def _statement(self, stage: PlacedStage) -> Store:
         reduce = stage.plan.op.reduce
@@ -175,7 +175,7 @@ class _Emitter:
             values = tuple(_zero_unless(end, value) for value in values)
         return Store(
             targets=self._targets(stage),
-            indices=self._indices(stage, {}),
+            indices=self._located(stage, body.coordinates),
             values=values,
             reducer=None if reduce is None else self._reducer(stage, reduce.reducer),
             predicates=predicates,
@@ -211,6 +211,7 @@ class _Emitter:
     def _identities(self, stage: PlacedStage, renamed: Mapping[LoopVar, LoopVar]) -> Store:
         reduce = stage.plan.op.reduce
         assert reduce is not None
+        coordinates = tuple(stage.coordinate(axis) for axis in stage.plan.op.axes)
         predicates: tuple[Predicate, ...] = ()
         if self._targets(stage)[0].scope is not Scope.LOCAL:
             predicates = tuple(
@@ -219,7 +220,7 @@ class _Emitter:
             )
         return Store(
             targets=self._targets(stage),
-            indices=self._indices(stage, renamed),
+            indices=tuple(_rename(index, renamed) for index in self._located(stage, coordinates)),
             values=reduce.reducer.identity,
             predicates=predicates,
             stage=stage.plan.op,

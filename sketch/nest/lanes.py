@@ -13,6 +13,7 @@ from sketch.lang.kept import kept
 from sketch.lang.rewrite import children
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import (
+    Affine,
     AffineValue,
     BufferLoad,
     Loop,
@@ -20,6 +21,7 @@ from sketch.nest.loopnest import (
     LoopVar,
     Store,
 )
+from sketch.nest.walk import buffer_loads, index_variables
 
 
 def data_bytes(values: Iterable[Expr]) -> int:
@@ -50,8 +52,20 @@ def lane_bytes(op: Compute) -> int:
 
 @lru_cache(maxsize=64)  # asked again and again while one nest is looked at
 def store_bytes(store: Store) -> int:
-    """Bytes of a lane of a statement of a nest."""
-    return max(size_of(store.targets[0].dtype), data_bytes(store.values))
+    """Bytes of a lane of a statement of a nest.
+
+    Where data say which element it stores to, what all lanes of the others share is no lane's.
+    """
+    own = size_of(store.targets[0].dtype)
+    if all(isinstance(index, Affine) for index in store.indices):
+        return max(own, data_bytes(store.values))
+    moving = {v for i in store.indices if isinstance(i, Affine) for v in index_variables(i)}
+    moved = (x for value in store.values for x in buffer_loads(value))
+    return max([own, *(size_of(x.dtype) for x in moved if moving.intersection(_variables(x)))])
+
+
+def _variables(load: BufferLoad) -> set[LoopVar]:
+    return {variable for index in load.indices for variable in index_variables(index)}
 
 
 def in_tile_registers(loops: Iterable[Loop]) -> bool:

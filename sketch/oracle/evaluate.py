@@ -92,7 +92,7 @@ def reduce_values(reducer: Reducer, values: tuple[Array, ...], count: int) -> tu
     Neighbours are combined first, so that order is kept for combines that do not commute.
     """
     folded = [value.reshape(*value.shape[: value.ndim - count], -1) for value in values]
-    simple = _simple_combine(reducer)
+    simple = simple_combine(reducer)
     if simple is not None:
         return (simple.reduce(folded[0], axis=-1, dtype=folded[0].dtype),)
     while folded[0].shape[-1] > 1:
@@ -121,7 +121,7 @@ def _no_tensor(tensor: Tensor) -> Array:
     raise AssertionError(f"a reducer reads tensor {tensor.name}")
 
 
-def _simple_combine(reducer: Reducer) -> np.ufunc | None:
+def simple_combine(reducer: Reducer) -> np.ufunc | None:
     """The ufunc of a reducer that is one binary operator on its two operands."""
     if len(reducer.result) != 1:
         return None

@@ -21,6 +21,7 @@ from sketch.oracle.evaluate import Evaluator
 from sketch.oracle.expected import Reference, Samples, samples_of
 from sketch.oracle.interpret import Values, full_region, load_inputs, loader
 from sketch.oracle.point_values import Elements, PointValues, distinct, elements_at
+from sketch.oracle.scattered import is_sent
 from sketch.oracle.stage_errors import KnownErrors, box_errors, point_values
 from sketch.oracle.stage_values import empty_outputs, evaluate_box, point_grid
 
@@ -161,7 +162,7 @@ def _compute_at(
     dag: ComputeDAG, known: _Known, wanted: dict[int, Array], whole_below_flops: float
 ) -> None:
     """Compute every stage at the points it is needed at, cheap or densely needed ones whole."""
-    whole = {id(op) for op in dag.stages if id(op) in wanted and not op.shape}
+    whole = {id(op) for op in dag.stages if id(op) in wanted and (not op.shape or is_sent(op))}
     for op in reversed(dag.stages):
         if id(op) in whole:
             whole.update(id(producer) for producer in dag.producers(op))
@@ -189,6 +190,7 @@ def _add_needs(
         if (
             not tensor.shape
             or cheap
+            or (isinstance(producer, Compute) and is_sent(producer))
             or loads
             or trips * len(points) * len(accesses) > ENUMERATE_UP_TO
         ):

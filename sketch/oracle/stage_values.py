@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from sketch.lang.affine import Interval
 from sketch.lang.expr import Axis
 from sketch.lang.scalar_functions import Array, oracle_dtype
 from sketch.lang.tensor import Compute
+from sketch.oracle.boxes import GENERAL_ELEMENTS, Box, box_size, grid, split_box
 from sketch.oracle.contraction import (
     Term,
     all_finite,
@@ -20,38 +20,10 @@ from sketch.oracle.contraction import (
     sum_of_products,
 )
 from sketch.oracle.evaluate import Evaluator, Loader, combine, constant, reduce_values
+from sketch.oracle.scattered import evaluate_sent, is_sent
 
-Box = dict[Axis, Interval]
-
-# Elements of 8 bytes.  A general expression keeps some ten temporaries alive (80 MB), a
-# contraction its two operands and a copy of each (128 MB).
-GENERAL_ELEMENTS: Final = 1 << 20
+# Elements of 8 bytes: a contraction keeps its two operands and a copy of each alive (128 MB).
 CONTRACTION_ELEMENTS: Final = 1 << 23
-
-
-def box_size(box: Mapping[Axis, Interval]) -> int:
-    """Number of points in a box."""
-    return math.prod(high - low + 1 for low, high in box.values())
-
-
-def split_box(box: Box, cost: Callable[[Box], int], limit: int) -> Iterator[Box]:
-    """Parts of ``box`` that cost at most ``limit`` each, in order.
-
-    A box is halved along the axis that saves most (the outermost of several) until it fits.
-    """
-    if cost(box) <= limit or all(low == high for low, high in box.values()):
-        yield box
-        return
-    halves: list[tuple[int, Axis]] = []
-    for axis, (low, high) in box.items():
-        if high > low:
-            halves.append((cost({**box, axis: (low, (low + high) // 2)}), axis))
-    least = min(value for value, _ in halves)
-    axis = next(axis for value, axis in halves if value == least)
-    low, high = box[axis]
-    middle = (low + high) // 2
-    yield from split_box({**box, axis: (low, middle)}, cost, limit)
-    yield from split_box({**box, axis: (middle + 1, high)}, cost, limit)
 
 
 def evaluate_box(op: Compute, region: Sequence[Interval], load: Loader, out: Sequence[Array],
@@ -63,13 +35,16 @@ def evaluate_box(op: Compute, region: Sequence[Interval], load: Loader, out: Seq
         region: inclusive bounds, one pair a dimension.
         load: elements of a tensor at given indices.
         out: arrays of full shape, one for each output.
-        fast: sums of products go through NumPy's matrix product; False: the general path.
+        fast: sums of products go through NumPy's matrix product, and what scatters through its
+            terms; False: the general path.
     """
     box: Box = dict(zip(op.axes, region, strict=True))
     box.update({axis: (0, axis.extent - 1) for axis in op.reduce_axes})
     terms = sum_of_products(op, tf32=True) if fast else None
     with np.errstate(all="ignore"):
-        if terms is not None and all_finite(terms, load):
+        if fast and is_sent(op):
+            evaluate_sent(op, region, load, out[0])
+        elif terms is not None and all_finite(terms, load):
             _contract_box(op, terms, box, load, out[0])
         else:
             _evaluate_box(op, box, load, out)
@@ -109,17 +84,6 @@ def _evaluate_box(op: Compute, box: Box, load: Loader, out: Sequence[Array]) -> 
         before = tuple(array[target] for array in out)
         for array, value in zip(out, combine(reduce.reducer, before, parts), strict=True):
             array[target] = value
-
-
-def grid(box: Box) -> dict[Axis, Array]:
-    """Open mesh: the values of each axis along a dimension of its own."""
-    rank = len(box)
-    mesh: dict[Axis, Array] = {}
-    for dimension, (axis, (low, high)) in enumerate(box.items()):
-        shape = [1] * rank
-        shape[dimension] = -1
-        mesh[axis] = np.arange(low, high + 1, dtype=np.int64).reshape(shape)
-    return mesh
 
 
 def point_grid(op: Compute, points: Array) -> dict[Axis, Array]:

@@ -23,6 +23,7 @@ from sketch.rules.products_in_lanes import ComputeProductsInLanes
 from sketch.rules.rfactor import AddRfactor
 from sketch.rules.rows_together import ScheduleRowsTogether
 from sketch.rules.rule import SketchRule
+from sketch.rules.scatter import ScheduleScatter
 from sketch.rules.simple import ScheduleSimply
 from sketch.rules.tensorize import TileOnUnits
 from sketch.rules.tiling import MultiLevelTilingWithFusion
@@ -54,6 +55,7 @@ class SketchBackend:
 CPU_SKETCHES: Final = SketchBackend(
     SIMD_CPU,
     (
+        ScheduleScatter(),
         AddRfactor(),
         TileForReduction(),
         ComputeInChain(),

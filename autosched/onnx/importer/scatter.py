@@ -1,10 +1,10 @@
-"""Importers of ScatterND and ScatterElements: what is replaced or added at places that are known,
-or replaced at few that are not.
+"""Importers of ScatterND and ScatterElements: what is replaced or added at places.
 
     data[1:3] = updates     ->    Concat(data[:1], updates, data[3:])
 
 Assignments to slices, and to elements whose places are constants, are written so by exporters; so
 are the sums over neighbours in a graph that does not change: each row then has the list of its own.
+Where data say the places, it is a scatter.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ from numpy.typing import NDArray
 from autosched.graph.ops.base import normalize_axis
 from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, Where
 from autosched.graph.ops.gather import Gather
-from autosched.graph.ops.reduce import ReduceFunction, ReduceOp
+from autosched.graph.ops.reduce import ReduceOp
+from autosched.graph.ops.scatter import Scatter
 from autosched.graph.ops.shape import Concat, Reshape
 from autosched.onnx.importer.movement import slice_of
 from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import BOOL, is_float, is_storage_float
 from sketch.lang.reducers import highest, lowest
+from sketch.operators.scatter import Reduction, ScatterFunction
 
-# Of rows and indices, which are all compared.
-_MOST_PAIRS: Final = 1 << 20
 _NUMBER: Final = "int32"  # of an index
 # Lists are as long as the longest; beyond so many times their elements, most would be empty.
 _MOST_EMPTY: Final = 4
-_REDUCTIONS: Final[Mapping[str, tuple[ReduceFunction, BinaryFunction]]] = {
+_REDUCTIONS: Final[Mapping[str, tuple[Reduction, BinaryFunction]]] = {
     "add": ("sum", "add"), "mul": ("prod", "mul"), "max": ("max", "max"), "min": ("min", "min"),
+}  # fmt: skip
+_FUNCTIONS: Final[Mapping[str, ScatterFunction]] = {
+    "none": "last", **{name: found for name, (found, _) in _REDUCTIONS.items()},
 }  # fmt: skip
 _NEUTRAL: Final[Mapping[str, Callable[[str], float]]] = {
     "sum": lambda _: 0, "prod": lambda _: 1, "max": lowest, "min": highest,
@@ -40,47 +43,58 @@ _NEUTRAL: Final[Mapping[str, Callable[[str], float]]] = {
 
 
 def import_scatter_points(site: Site) -> None:
-    """ScatterND at constant indices, or that replaces whole rows."""
-    if site.node.input[1] in site.arrays:
-        _change_places(site, site.arrays[site.node.input[1]])
-    elif _reduction(site) != "none":
-        raise UnsupportedError(f"the reduction {_reduction(site)} at computed places")
-    elif site.type(1).size == 1:
+    """ScatterND: rows, or elements, that index tuples say."""
+    shape, depth = site.type(0).shape, site.type(1).shape[-1]
+    if depth == 0:
+        raise UnsupportedError("empty index tuples")
+    if (known := site.arrays.get(site.node.input[1])) is not None:
+        places = _places(known.reshape(-1, depth), shape[:depth])
+        if _is_listed(site, places, prod(shape[:depth])):
+            _change_places(site, places, depth)
+            return
+    if site.type(1).size == 1 and _reduction(site) == "none":
         _replace_row(site)
-    elif site.type(1).shape[-1] == 1 and site.type(1).size * site.type(0).shape[0] <= _MOST_PAIRS:
-        _replace_rows(site)
     else:
-        raise UnsupportedError(f"indices {site.type(1)} of {site.type(0)}")
+        _send_rows(site, depth)
 
 
 def _reduction(site: Site) -> str:
     return str(site.attributes.get("reduction", "none"))
 
 
-def _change_places(site: Site, indices: NDArray[Any]) -> None:
+def _is_listed(site: Site, places: NDArray[np.int64], rows: int) -> bool:
+    """Whether known places become lists of what each row gets: none is much longer than others."""
+    if _reduction(site) == "none":
+        return True
+    longest = int(np.bincount(places).max())
+    return rows * longest <= _MOST_EMPTY * max(places.size, rows) and site.type(0).dtype != BOOL
+
+
+def _change_places(site: Site, places: NDArray[np.int64], depth: int) -> None:
     """Constant indices: a run of rows is joined with the others, elsewhere each row is chosen."""
-    shape, depth = site.type(0).shape, indices.shape[-1]
+    shape = site.type(0).shape
     lead, inner = shape[:depth], shape[depth:]
-    places = _places(indices.reshape(-1, depth), lead)
     data = site.step(Reshape((prod(lead), *inner)), [site.input(0)])
     new = site.step(Reshape((places.size, *inner)), [site.input(2)])
     site.emit(Reshape(shape), [_with_rows(site, data, new, places, 0)])
 
 
 def import_scatter_elements(site: Site) -> None:
-    """ScatterElements of whole slices at constant indices."""
-    indices, shape = site.constant(1), site.type(0).shape
-    assert indices is not None  # the checker has seen to it
+    """ScatterElements: whole slices at constant indices, or elements at any."""
+    shape, given = site.type(0).shape, site.type(1).shape
     axis = normalize_axis(site.attributes.get("axis", 0), len(shape))
-    lines = np.moveaxis(indices, axis, 0).reshape(indices.shape[axis], -1)
-    covers = all(
-        n == own for d, (n, own) in enumerate(zip(shape, indices.shape, strict=True)) if d != axis
-    )
-    if not covers or lines.size == 0 or np.any(lines != lines[:, :1]):
-        raise UnsupportedError("indices that differ along a slice")
-    places = _places(lines[:, :1], (shape[axis],))
-    whole = _with_rows(site, site.input(0), site.input(2), places, axis)
-    site.emit(Reshape(shape), [whole])
+    rest = [d for d in range(len(shape)) if d != axis]
+    if site.type(1).size == 0 or any(given[d] != shape[d] for d in rest):
+        raise UnsupportedError(f"indices {site.type(1)} that leave out parts of {site.type(0)}")
+    if (known := site.arrays.get(site.node.input[1])) is not None:
+        lines = np.moveaxis(known, axis, 0).reshape(given[axis], -1)
+        places = _places(lines.reshape(-1, 1), (shape[axis],)).reshape(lines.shape)[:, 0]
+        if np.all(lines == lines[:, :1]) and _is_listed(site, places, shape[axis]):
+            whole = _with_rows(site, site.input(0), site.input(2), places, axis)
+            site.emit(Reshape(shape), [whole])
+            return
+    function = _FUNCTIONS[_reduction(site)]
+    site.emit(Scatter(axis, function), [site.input(n) for n in range(3)])
 
 
 def _with_rows(site: Site, data: str, new: str, places: NDArray[np.int64], axis: int) -> str:
@@ -109,17 +123,11 @@ def _with_rows(site: Site, data: str, new: str, places: NDArray[np.int64], axis:
 
 
 def _with_reduced(site: Site, data: str, new: str, places: NDArray[np.int64], axis: int) -> str:
-    """Each slice of ``data`` reduced with those of ``new`` whose place it is: they are listed.
-
-    Raises:
-        UnsupportedError: one slice has many more than the others; truth values are reduced.
-    """
+    """Each slice of ``data`` reduced with those of ``new`` whose place it is: they are listed."""
     shape, dtype = site.builder.types[data].shape, site.builder.types[data].dtype
     rows, (function, combined) = shape[axis], _REDUCTIONS[_reduction(site)]
     counts = np.bincount(places, minlength=rows)
     longest = int(counts.max())
-    if rows * longest > _MOST_EMPTY * max(places.size, rows) or dtype == BOOL:
-        raise UnsupportedError(f"{places.size} slices, {longest} of them at one place of {rows}")
     order = np.argsort(places, kind="stable")
     rank = np.arange(places.size) - np.repeat(np.cumsum(counts) - counts, counts)
     lists = np.zeros((rows, longest), _NUMBER)
@@ -169,26 +177,32 @@ def _replace_row(site: Site) -> None:
     site.emit(Where(), [site.step(BinaryOp("or"), found), row, site.input(0)])
 
 
-def _replace_rows(site: Site) -> None:
-    """Indices along the first dimension: each row looks for the last one that is its own.
+def _send_rows(site: Site, depth: int) -> None:
+    """Rows are sent to computed places; a tuple is one, of all that its dimensions have."""
+    shape, rows = site.type(0).shape, prod(site.type(1).shape[:-1])
+    lead, inner = shape[:depth], prod(shape[depth:])
+    tuples = site.step(Reshape((rows, depth)), [site.input(1)])
+    places = tuples if depth == 1 else _joined_places(site, tuples, lead)
+    data = site.step(Reshape((prod(lead), inner)), [site.input(0)])
+    updates = site.step(Reshape((rows, inner)), [site.input(2)])
+    sent = site.step(Scatter(0, _FUNCTIONS[_reduction(site)]), [data, places, updates])
+    site.emit(Reshape(shape), [sent])
 
-    An index that is out of range replaces nothing.
+
+def _joined_places(site: Site, tuples: str, lead: tuple[int, ...]) -> str:
+    """Index tuples [n, depth] as places [n, 1] among all of their dimensions; where one is out of
+    range, the first place that is.
     """
-    data, indices = site.type(0), site.type(1)
-    extent, *inner = data.shape
-    places = np.arange(extent, dtype=indices.dtype)[:, None]
-    wanted = site.step(Reshape((1, indices.size)), [site.input(1)])
-    found = [
-        site.step(BinaryOp("eq"), [site.add_constant("places", numbers), wanted])
-        for numbers in (places, places - extent)  # negative ones count from the end
-    ]
-    numbers = site.add_constant("numbers", np.arange(indices.size, dtype=_NUMBER))
-    none = site.scalar("none", -1, _NUMBER)
-    own = site.step(Where(), [site.step(BinaryOp("or"), found), numbers, none])
-    last = site.step(ReduceOp("max", (1,), False), [own])
-    first = site.scalar("first", 0, _NUMBER)
-    chosen = site.step(BinaryOp("ge"), [last, first])
-    chosen = site.step(Reshape((extent, *(1 for _ in inner))), [chosen])
-    rows = site.step(Reshape((indices.size, *inner)), [site.input(2)])
-    new = site.step(Gather(0), [rows, site.step(BinaryOp("max"), [last, first])])
-    site.emit(Where(), [chosen, new, site.input(0)])
+    extents = np.asarray(lead, np.int64)
+    strides = np.asarray([prod(lead[d + 1 :]) for d in range(len(lead))], np.int64)
+    given, zero = site.cast(tuples, "int64"), site.scalar("zero", 0, "int64")
+    extent = site.add_constant("extents", extents)
+    negative = site.step(BinaryOp("lt"), [given, zero])
+    own = site.step(Where(), [negative, site.step(BinaryOp("add"), [given, extent]), given])
+    before = site.step(BinaryOp("lt"), [own, zero])
+    beyond = site.step(BinaryOp("ge"), [own, extent])
+    outside = site.step(BinaryOp("or"), [before, beyond])
+    outside = site.step(ReduceOp("max", (1,), True), [outside])
+    parts = site.step(BinaryOp("mul"), [own, site.add_constant("strides", strides)])
+    joined = site.step(ReduceOp("sum", (1,), True), [parts])
+    return site.step(Where(), [outside, site.scalar("none", prod(lead), "int64"), joined])

@@ -1,0 +1,83 @@
+"""Reductions whose terms each belong to one element: a loop over the terms, not over all pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sketch.analysis.scattering import scattered_axes
+from sketch.lang.affine import Interval
+from sketch.lang.expr import Axis
+from sketch.lang.scalar_functions import Array
+from sketch.lang.tensor import Compute
+from sketch.oracle.boxes import GENERAL_ELEMENTS, Box, box_size, grid, split_box
+from sketch.oracle.evaluate import Evaluator, Loader, constant, simple_combine
+
+
+@dataclass(frozen=True, slots=True)
+class SentTerms:
+    """Some terms of a reduction, and the elements that they are for.
+
+    Attributes:
+        evaluate: expressions at these terms, for the element of each.
+        places: index arrays of the elements, one a dimension; they broadcast to ``shape``.
+        shape: of the mesh of terms.
+    """
+
+    evaluate: Evaluator
+    places: tuple[Array, ...]
+    shape: tuple[int, ...]
+
+    def reduce(self, function: np.ufunc, out: Array, values: Array) -> None:
+        """``out[place] = function(out[place], value)`` for one term after another."""
+        function.at(out, self.places, np.broadcast_to(values, self.shape))
+
+
+def is_sent(op: Compute) -> bool:
+    """Whether a stage is evaluated by its terms."""
+    reduce = op.reduce
+    return reduce is not None and bool(scattered_axes(op)) and bool(simple_combine(reduce.reducer))
+
+
+def sent_terms(op: Compute, region: Sequence[Interval], load: Loader) -> Iterator[SentTerms]:
+    """The terms of a scattering reduction that are for elements of a region; those of others are
+    for some element of it, too, and nothing to it.
+
+    Args:
+        op: the stage.
+        region: inclusive bounds, one pair a dimension.
+        load: elements of a tensor at given indices.
+    """
+    scattered = scattered_axes(op)
+    bounds = dict(zip(op.axes, region, strict=True))
+    box: Box = {a: b for p, (a, b) in enumerate(bounds.items()) if p not in scattered}
+    box.update({axis: (0, axis.extent - 1) for axis in op.reduce_axes})
+    for part in split_box(box, box_size, GENERAL_ELEMENTS):
+        mesh = grid(part)
+        terms = Evaluator(mesh, load)
+        found = {
+            op.axes[p]: np.clip(terms(place), *bounds[op.axes[p]]) for p, place in scattered.items()
+        }
+        places: dict[Axis, Array] = {**mesh, **found}
+        shape = tuple(high - low + 1 for low, high in part.values())
+        yield SentTerms(Evaluator(places, load), tuple(places[a] for a in op.axes), shape)
+
+
+def evaluate_sent(op: Compute, region: Sequence[Interval], load: Loader, out: Array) -> None:
+    """Write the values of a stage on a region into an array of its shape.
+
+    Args:
+        op: a stage that ``is_sent``.
+        region: inclusive bounds, one pair a dimension.
+        load: elements of a tensor at given indices.
+        out: the array.
+    """
+    reduce = op.reduce
+    assert reduce is not None
+    function = simple_combine(reduce.reducer)
+    assert function is not None
+    out[tuple(slice(low, high + 1) for low, high in region)] = constant(reduce.reducer.identity[0])
+    for terms in sent_terms(op, region, load):
+        terms.reduce(function, out, terms.evaluate(reduce.sources[0]))
