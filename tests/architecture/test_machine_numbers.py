@@ -317,6 +317,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "MOST_READS": "what counts as reuse of data",
         "_LEAST_TILED": "search: smaller stages have nothing to tile",
     },
+    "sketch/rules/scatter.py": {"_LEAST_TERMS": "search: where threads have results of their own"},
     "sketch/rules/rfactor.py": {"_CHUNKS_PER_THREAD": "search: how far parallel sums are split"},
     "sketch/rules/simple.py": {"_MIN_LANES": "a vector has two lanes", "_MANY_ROWS": "search"},
     "sketch/schedule/factors.py": {"_DENSE": "search: factors that are all listed"},

@@ -70,7 +70,7 @@ from autosched.graph.ops.reduce import (
     lower_reduce,
 )
 from autosched.graph.ops.resample import Resample, lower_resample
-from autosched.graph.ops.scatter import Scatter, lower_scatter
+from autosched.graph.ops.scatter import SendAlong, lower_scatter
 from autosched.graph.ops.shape import (
     Concat,
     Copy,
@@ -129,7 +129,7 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     Gather: lower_gather,
     GatherElements: lower_gather_elements,
     GatherPoints: lower_gather_points,
-    Scatter: lower_scatter,
+    SendAlong: lower_scatter,
     OneHot: lower_one_hot,
     ReverseSequence: lower_reverse_sequence,
 }

@@ -18,7 +18,7 @@ from sketch.operators.scatter import ScatterFunction
 
 
 @dataclass(frozen=True, slots=True)
-class Scatter(Op):
+class SendAlong(Op):
     """The data, in whose places along ``axis`` (non-negative) the updates are, or with which they
     are reduced.
 
@@ -35,6 +35,10 @@ class Scatter(Op):
     axis: int
     function: ScatterFunction
     extent: int | None = None
+
+    @property
+    def kind(self) -> str:
+        return "scatter"
 
     def infer(self, inputs: Sequence[TensorType]) -> TensorType:
         expect_inputs(self, inputs, 3 if self.extent is None else 2)
@@ -60,7 +64,7 @@ def _along(value: TensorType, axis: int, extent: int) -> TensorType:
     return TensorType((*value.shape[:axis], extent, *value.shape[axis + 1 :]), value.dtype)
 
 
-def lower_scatter(op: Scatter, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
+def lower_scatter(op: SendAlong, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     """What is sent to each element, and what it becomes: two stages, or one without data."""
     places, updates = inputs[-2:]
     if op.extent is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Node
 from autosched.graph.ops.movement import Expand
-from autosched.graph.ops.scatter import Scatter
+from autosched.graph.ops.scatter import SendAlong
 from autosched.graph.ops.shape import Reshape
 
 
@@ -25,7 +25,7 @@ def read_places_once(graph: Graph) -> Graph:
     made = {node.output: node for node in graph.nodes}
     builder = GraphBuilder.from_graph(graph)
     for node in graph.nodes:
-        if not isinstance(node.op, Scatter) or node.op.extent is not None:
+        if not isinstance(node.op, SendAlong) or node.op.extent is not None:
             builder.copy(node, node.inputs)
             continue
         data, places, updates = node.inputs

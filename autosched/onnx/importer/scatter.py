@@ -20,7 +20,7 @@ from autosched.graph.ops.base import normalize_axis
 from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, Where
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.reduce import ReduceOp
-from autosched.graph.ops.scatter import Scatter
+from autosched.graph.ops.scatter import SendAlong
 from autosched.graph.ops.shape import Concat, Reshape
 from autosched.onnx.importer.movement import slice_of
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -94,7 +94,7 @@ def import_scatter_elements(site: Site) -> None:
             site.emit(Reshape(shape), [whole])
             return
     function = _FUNCTIONS[_reduction(site)]
-    site.emit(Scatter(axis, function), [site.input(n) for n in range(3)])
+    site.emit(SendAlong(axis, function), [site.input(n) for n in range(3)])
 
 
 def _with_rows(site: Site, data: str, new: str, places: NDArray[np.int64], axis: int) -> str:
@@ -185,7 +185,7 @@ def _send_rows(site: Site, depth: int) -> None:
     places = tuples if depth == 1 else _joined_places(site, tuples, lead)
     data = site.step(Reshape((prod(lead), inner)), [site.input(0)])
     updates = site.step(Reshape((rows, inner)), [site.input(2)])
-    sent = site.step(Scatter(0, _FUNCTIONS[_reduction(site)]), [data, places, updates])
+    sent = site.step(SendAlong(0, _FUNCTIONS[_reduction(site)]), [data, places, updates])
     site.emit(Reshape(shape), [sent])
 
 
