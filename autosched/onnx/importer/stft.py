@@ -1,14 +1,13 @@
-"""Importer of STFT: a product of overlapping frames with one matrix of waves and a window."""
+"""Importer of STFT: transforms of overlapping frames, with a window."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from autosched.graph.ops.gather import Gather
-from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.shape import Reshape
-from autosched.onnx.importer.dft import check_matrix, waves
 from autosched.onnx.importer.site import Site, UnsupportedError
+from autosched.onnx.importer.spectrum import Transform, transform_rows
 
 _SIGNAL_RANK = 2  # without a last dimension of one real, or of real and imaginary part
 
@@ -30,15 +29,10 @@ def import_stft(site: Site) -> None:
     if hop < 1 or not 1 <= length <= extent or length != lengths[-1]:
         raise UnsupportedError(f"frames of {length} numbers every {hop}, of {extent}")
     results = length // 2 + 1 if onesided else length
-    check_matrix(length * parts * results * 2)
     frames = 1 + (extent - length) // hop
     signal = site.step(Reshape((batch, extent, parts)), [site.input(0)])
     places = np.arange(frames)[:, None] * hop + np.arange(length)
     read = site.step(Gather(1), [signal, site.add_constant("places", places)])
-    rows = site.step(Reshape((batch, frames, length * parts)), [read])
-    matrix = waves(length, length, results, inverse=False)[:, :parts]
-    if window is not None:
-        matrix = matrix * window.astype(np.float64).reshape(-1, 1, 1, 1)
-    weight = matrix.reshape(length * parts, results * 2).astype(kind.dtype)
-    product = site.step(MatMul(), [rows, site.add_constant("waves", weight)])
-    site.emit(Reshape((batch, frames, results, 2)), [product])
+    rows = site.step(Reshape((batch * frames, length, parts)), [read])
+    found = transform_rows(site, rows, Transform(length, length, results, parts, window=window))
+    site.emit(Reshape((batch, frames, results, 2)), [found])

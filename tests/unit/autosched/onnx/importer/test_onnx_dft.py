@@ -66,6 +66,49 @@ def test_the_axis_of_opset_20_is_the_last_but_one() -> None:
     compare(model, {"x": COMPLEX}, False, [_transformed(COMPLEX, 2, None, False, False)], 1e-4)
 
 
-def test_long_transforms_run_on_the_host() -> None:
-    model = node_model("DFT", {"axis": 1}, {"x": np.ones((1, 4096, 1), np.float32)}, {}, 17)
+@pytest.mark.parametrize(
+    ("read", "length", "parts", "inverse", "onesided"),
+    [
+        (64, 64, 1, False, True),
+        (256, 256, 2, False, False),
+        (100, 120, 1, False, True),
+        (90, 90, 2, True, False),
+        (210, 200, 1, False, False),
+        (1000, 4096, 1, False, True),
+        (127, 127, 2, False, False),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_long_transforms_are_made_of_short_ones(
+    read: int, length: int, parts: int, inverse: bool, onesided: bool, dtype: str
+) -> None:
+    data = RNG.standard_normal((2, read, 3, parts)).astype(dtype)
+    attributes = {"axis": 1, "inverse": int(inverse), "onesided": int(onesided)}
+    constants = {"n": np.asarray(length, np.int64)}
+    model = node_model("DFT", attributes, {"x": data}, constants, 17, order=["x", "n"])
+    expected = _transformed(data, 1, length, inverse, onesided).astype(dtype)
+    network = compare(model, {"x": data}, length == 120, [expected], rtol=1e-4)
+    products = [node for node in network.graph.nodes if node.op.kind in ("einsum", "matmul")]
+    assert len(products) == (1 if length == 127 else 2)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+
+
+@pytest.mark.parametrize("length", [256, 100])
+def test_frames_of_a_signal_with_a_window(length: int) -> None:
+    signal = (RNG.standard_normal((2, 700)) * 0.1).astype(np.float32)
+    window = np.hanning(length).astype(np.float32)
+    constants = {"step": np.asarray(60, np.int64), "window": window}
+    model = node_model("STFT", {}, {"x": signal}, constants, 17, order=["x", "step", "window"])
+    frames = [signal[:, at : at + length] * window for at in range(0, 701 - length, 60)]
+    found = np.fft.rfft(np.stack(frames, 1).astype(np.float64))
+    expected = np.stack([found.real, found.imag], -1).astype(np.float32)
+    network = compare(model, {"x": signal}, length == 256, [expected], rtol=1e-4)
+    products = sum(node.op.kind in ("einsum", "matmul") for node in network.graph.nodes)
+    assert products == (2 if length == 256 else 1)
+
+
+@pytest.mark.parametrize("length", [4099, 1 << 18])
+def test_transforms_of_too_long_parts_run_on_the_host(length: int) -> None:
+    data = np.ones((1, length, 1), np.float32)
+    model = node_model("DFT", {"axis": 1}, {"x": data}, {}, 17)
     assert [node.op.on_host for node in from_onnx(model).graph.nodes] == [True]
