@@ -23,6 +23,7 @@ from codegen.passes.share import share
 from codegen.passes.simplify import simplify
 from codegen.passes.skip import skip
 from codegen.passes.specialize import specialize
+from codegen.passes.start_from import start_from
 from codegen.passes.tensorize import tensorize
 from codegen.passes.tile_blocks import has_unit_loops
 from codegen.passes.tile_operands import tile_operands
@@ -42,6 +43,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     """
     nest = share(nest)
     verify(nest)
+    nest = start_from(nest)
     nest = legalize(means(simplify(overwrite(in_place(nest)))), target)
     on_units = has_unit_loops(nest)
     if on_units:
