@@ -25,8 +25,8 @@ from autosched.runtime.program import (
 )
 from autosched.runtime.wiring import Arrays, Call, HostBinding, Inside, Wiring
 from autosched.system.element_types import element_bytes
+from autosched.system.stray_nans import stray_nans
 from codegen.backend import backend_of
-from sketch.lang.dtypes import is_float
 
 if TYPE_CHECKING:
     from codegen.backend import Backend
@@ -74,10 +74,9 @@ def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
 
 
 def check_no_nan(constants: Arrays) -> None:
-    """Raise AssemblyError when a floating-point constant holds NaN; a single NaN is deliberate."""
+    """Raise AssemblyError when some of a constant is NaN; all of it is deliberate."""
     for name, array in constants.items():
-        if array.size > 1 and is_float(str(array.dtype)) and np.isnan(array).any():
-            count = int(np.isnan(array).sum())
+        if count := stray_nans(array):
             raise AssemblyError(
                 f"{count} of {array.size} elements are NaN",
                 f"constant {name!r}",

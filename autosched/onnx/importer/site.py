@@ -14,6 +14,7 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ops.base import Op, TensorType
 from autosched.graph.ops.elementwise import CastOp
+from autosched.system.stray_nans import stray_nans
 from sketch.lang.dtypes import SUPPORTED
 
 
@@ -57,7 +58,7 @@ class Site:
         """Input ``index`` as a value of the graph; a constant is added to it on first use.
 
         Raises:
-            ModelImportError: the constant holds NaN.
+            ModelImportError: some of the constant is NaN.
         """
         name = self.node.input[index]
         if name not in self.builder.types:
@@ -136,18 +137,17 @@ class Site:
 
 
 def checked_constant(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """``array`` if the graph can hold it; a single NaN is deliberate, one among weights is not.
+    """``array`` if the graph can hold it; NaN throughout is deliberate, one among weights is not.
 
     Raises:
-        ModelImportError: it holds NaN.
+        ModelImportError: some of it is NaN.
         UnsupportedError: unsupported dtype, or no elements.
     """
     if str(array.dtype) not in SUPPORTED:
         raise UnsupportedError(f"constant {name!r} has dtype {array.dtype}")
     if array.size == 0:
         raise UnsupportedError(f"constant {name!r} is empty")
-    if array.size > 1 and array.dtype.kind == "f" and np.isnan(array).any():
-        count = int(np.isnan(array).sum())
+    if count := stray_nans(array):
         raise ModelImportError(
             f"{count} of {array.size} elements of constant {name!r} are NaN",
             "from_onnx",

@@ -190,6 +190,19 @@ def test_nan_weights() -> None:
         from_onnx(model)
 
 
+def test_a_constant_of_nan_throughout_is_meant() -> None:
+    """As of ``torch.where(mask, x, torch.full_like(x, nan))``."""
+    nan = np.full((2, 3, 8, 8), np.nan, np.float32)
+    nodes = [
+        helper.make_node("Greater", ["x", "zero"], ["mask"]),
+        helper.make_node("Where", ["mask", "x", "nan"], ["y"]),
+    ]
+    model = _model(nodes, {"nan": nan, "zero": np.zeros((), np.float32)})
+    x = np.random.default_rng(0).standard_normal(nan.shape).astype(np.float32)
+    (found,) = autosched.compile(from_onnx(model)).run({"x": x}).values()
+    np.testing.assert_array_equal(found, np.where(x > 0, x, nan))
+
+
 def test_inputs_that_are_no_tensors() -> None:
     model = _model([helper.make_node("SequenceLength", ["x"], ["y"])], dtype=TensorProto.INT64)
     sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, (2, 3)))
