@@ -22,6 +22,7 @@ from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.narrow import NarrowMatMul
 from autosched.graph.ops.shape import Transpose
 from autosched.graph.passes.dead_code import remove_dead_code
+from autosched.graph.passes.even_numbers import bytes_of
 from autosched.graph.passes.rewriter import GraphRewriter
 from autosched.graph.passes.scaled_integers import Constants, full_rank
 from sketch.lang.dtypes import BYTES
@@ -39,12 +40,13 @@ _LARGEST_BYTE: Final = 128  # in size
 # From so many rows on a product waits for arithmetic rather than for its weights: with 8 rows
 # conversions in each tile cost what reading floats does, with 16 twice that.
 _MANY_ROWS: Final = 12
+# Floats are looked at that do not fit in the first cache.
+_LEAST_NUMBERS: Final = 1 << 15
 
 
 def narrow_weights(graph: Graph) -> Graph:
     """``graph`` with the rewrites above; the graph itself where there are none."""
-    stored = any(str(array.dtype) in BYTES for array in graph.constants.values())
-    if not stored and not any(isinstance(node.op, NarrowMatMul) for node in graph.nodes):
+    if not any(isinstance(node.op, Dense | MatMul | NarrowMatMul | Gather) for node in graph.nodes):
         return graph
     rewriter = _NarrowWeights(graph)
     found = rewriter.run()
@@ -156,7 +158,7 @@ class _NarrowWeights(GraphRewriter):
         """What ``name`` is made of, where that is bytes."""
         node = self.graph.producers.get(name)
         if node is None:
-            return None
+            return _even(self.graph.constants.get(name))
         match node.op:
             case Transpose(permutation):
                 inner = self._dequantised(node.inputs[0])
@@ -193,6 +195,14 @@ class _NarrowWeights(GraphRewriter):
     def _add(self, op: Any, inputs: tuple[str, ...], node: Node) -> str:
         name = self.builder.unique(f"{node.output}.{op.kind}")
         return self.builder.add(op, inputs, name, name, node.origins)
+
+
+def _even(matrix: NDArray[Any] | None) -> _Dequantised | None:
+    """A matrix of floats that bytes hold to the last bit."""
+    if matrix is None or matrix.ndim != 2 or matrix.size < _LEAST_NUMBERS:
+        return None
+    parts = bytes_of(matrix) if str(matrix.dtype) == _FLOAT else None
+    return None if parts is None else _Dequantised(*parts)
 
 
 def _narrow(found: _Dequantised) -> tuple[Any, ...] | None:
