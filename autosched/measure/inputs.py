@@ -34,8 +34,9 @@ def random_inputs(
     as kernels want it.
 
     Floats are uniform in [-1, 1], and in [0, 1] for half of the results: sums of those do not
-    cancel.  One operand of each sum of products is scaled down so that results stay O(1).  Integers
-    that are used as an index stay inside what they index.
+    cancel. A constant of one number is at least half as large. One operand of each sum of
+    products is scaled down so that results stay O(1). Integers that are used as an index stay
+    inside what they index.
 
     Args:
         dag: the program.
@@ -110,7 +111,7 @@ def normal_inputs(
         deviation = scales.get(tensor.name, 1.0) if is_float(tensor.dtype) else 0.0
         drawn = (
             (rng.standard_normal(count, np.float32) * deviation).astype(tensor.dtype)
-            if deviation
+            if deviation and not _is_number(tensor)
             else _draw(tensor, count, rng, scales, limits)
         )
         fixed = not deviation or is_constant(tensor)
@@ -118,6 +119,11 @@ def normal_inputs(
             _repeat(drawn, array.reshape(-1))
         inputs[tensor.name] = NormalInput(array, drawn, 0.0 if fixed else deviation)
     return inputs
+
+
+def _is_number(tensor: Tensor) -> bool:
+    """Whether an input is one number of the model, such as a divisor: it is not next to 0."""
+    return is_constant(tensor) and math.prod(tensor.given_shape) == 1
 
 
 def _draw(
@@ -129,7 +135,10 @@ def _draw(
 ) -> Array:
     name, dtype = tensor.name, tensor.dtype
     if is_float(dtype):
-        return (rng.uniform(-1.0, 1.0, count) * scales.get(name, 1.0)).astype(dtype)
+        drawn = rng.uniform(-1.0, 1.0, count)
+        if _is_number(tensor):
+            drawn = np.copysign(0.5 + 0.5 * np.abs(drawn), drawn)
+        return (drawn * scales.get(name, 1.0)).astype(dtype)
     if dtype == BOOL:
         return rng.integers(0, 2, count).astype(dtype)
     low, high = -_INTEGER_LIMIT, _INTEGER_LIMIT + 1

@@ -10,12 +10,15 @@ from typing import Final
 import ml_dtypes
 import numpy as np
 
+from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import numpy_dtype
+from sketch.lang.reducers import adds_floats
 from sketch.lang.scalar_functions import Array
 
 # A value within twice its bound is right: code may round in another order than the program says.
 _SLACK: Final = 2.0
+_LARGE: Final = 1e-5  # of the largest value: bounds of products of a few factors are below
 _ROUNDING: Final = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
@@ -46,16 +49,22 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """Expected outputs by name."""
+    """Expected outputs by name.
+
+    Attributes:
+        outputs: of a program.
+        sums: whether it adds up floats; if not, bounds are as narrow as roundings are.
+    """
 
     outputs: dict[str, Samples]
+    sums: bool = True
 
     def check(self, outputs: Mapping[str, Array]) -> float:
         """The largest relative error of all outputs, beyond the rounding of 16-bit outputs.
 
         It is ``max|y - ref| / max|ref|``, or that of a single element, ``|y - ref| / |ref|``, which
         is off by more than rounding explains: elements that are small beside others are looked at
-        too.
+        too; one that roundings may move anywhere is not.
 
         A NaN or infinity that the reference lacks (or the other way round), and any difference of
         integers or booleans that rounding does not explain, is an infinite error.
@@ -63,13 +72,16 @@ class Reference:
         Raises:
             ExpressionError: an output is missing or has another shape.
         """
-        return max(_error(name, samples, outputs) for name, samples in self.outputs.items())
+        return max(
+            _error(name, samples, outputs, self.sums) for name, samples in self.outputs.items()
+        )
 
     def evenly_bounded(self) -> Reference:
         """For an algorithm that adds elements of a whole tile: its roundings are everywhere as
         large as where most is added, even where a window holds nothing but padding.
         """
-        return Reference({n: _evenly_bounded(samples) for n, samples in self.outputs.items()})
+        outputs = {n: _evenly_bounded(samples) for n, samples in self.outputs.items()}
+        return replace(self, outputs=outputs)
 
 
 def _evenly_bounded(samples: Samples) -> Samples:
@@ -80,7 +92,7 @@ def _evenly_bounded(samples: Samples) -> Samples:
     return replace(samples, bounds=np.where(known, largest, samples.bounds))
 
 
-def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:
+def _error(name: str, samples: Samples, outputs: Mapping[str, Array], sums: bool) -> float:
     if name not in outputs:
         raise ExpressionError(f"output {name!r} is missing", hint=f"given: {sorted(outputs)}")
     array = np.asarray(outputs[name])
@@ -89,8 +101,26 @@ def _error(name: str, samples: Samples, outputs: Mapping[str, Array]) -> float:
     got = array if samples.positions is None else array.reshape(-1)[samples.positions]
     if samples.values.dtype.kind != "f":
         return 0.0 if _explained(got, samples) else math.inf
-    whole = relative_error(got, samples.values, samples.least) - samples.rounding
+    whole = relative_error(_decided(got, samples, sums), samples.values, samples.least)
+    whole -= samples.rounding
     return max(0.0, whole, _element_error(got, samples))
+
+
+def _decided(got: Array, samples: Samples, sums: bool) -> Array:
+    """``got``, with the expected values where roundings alone may lead to any other: beside the
+    jump of a remainder, or where a divisor may be 0.  Without sums, whose bounds are wide, also
+    where a value is within its bound that is large.
+    """
+    if samples.bounds is None:
+        return got
+    unsure = np.isinf(samples.bounds)
+    if not sums:
+        with np.errstate(all="ignore"):
+            size = np.max(np.abs(samples.values), initial=0.0, where=np.isfinite(samples.values))
+            near = np.abs(got.astype(np.float64) - samples.values) <= samples.bounds
+        unsure |= near & (samples.bounds > _LARGE * size)
+    unsure &= np.isfinite(got) & np.isfinite(samples.values)
+    return np.where(unsure, samples.values, got) if unsure.any() else got
 
 
 def _explained(got: Array, samples: Samples) -> bool:
@@ -137,6 +167,11 @@ def relative_error(got: Array, expected: Array, least: float = 0.0) -> float:
     if worst <= least:
         return 0.0
     return worst / scale if scale > 0 else worst
+
+
+def adds_up_floats(dag: ComputeDAG) -> bool:
+    """Whether a program has sums of floats over axes."""
+    return any(op.reduce is not None and adds_floats(op.reduce.reducer) for op in dag.stages)
 
 
 def samples_of(

@@ -9,7 +9,7 @@ import numpy as np
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.scalar_functions import Array
-from sketch.oracle.expected import Reference, samples_of
+from sketch.oracle.expected import Reference, adds_up_floats, samples_of
 from sketch.oracle.interpret import compute_regions, full_region, load_inputs, loader, whole_outputs
 from sketch.oracle.sampled import sample_reference
 from sketch.oracle.stage_errors import KnownErrors, box_errors
@@ -34,5 +34,6 @@ def reference(dag: ComputeDAG, inputs: Mapping[str, Array], rng: np.random.Gener
         {
             name: samples_of(array.shape, array, None, bounds[name], dtypes[name])
             for name, array in whole_outputs(dag, values).items()
-        }
+        },
+        adds_up_floats(dag),
     )

@@ -209,9 +209,16 @@ class RoundingErrors:
             a = a + unit(node.dtype) * _OPERAND_ROUNDINGS * magnitude(x)
         function, here = binary_function(node.op, node.dtype), self._values(node)
         spread: Array = np.zeros(())
+        if node.op in ("mod", "trunc_mod"):
+            # Dividends that are off by half of the divisor may have any remainder.
+            reach = a + _times(np.ceil(magnitude(x) / magnitude(y)), b)
+            spread = np.where(2 * reach >= magnitude(y), np.inf, 0.0)
         for p in (x - a, x + a):
             for q in (y - b, y + b):
                 spread = np.maximum(spread, _distance(function(p, q), here))
+        if node.op in ("mod", "trunc_mod"):
+            # A jump lies between.
+            spread = np.where(2 * spread >= magnitude(y), np.inf, spread)
         return spread + self._rounding(node, _RESULT_ROUNDINGS)
 
     def _comparison(self, node: Binary, a: Array, b: Array) -> Array | float:

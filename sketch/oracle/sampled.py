@@ -18,7 +18,7 @@ from sketch.lang.rewrite import walk
 from sketch.lang.scalar_functions import Array
 from sketch.lang.tensor import Compute, Placeholder, Tensor
 from sketch.oracle.evaluate import Evaluator
-from sketch.oracle.expected import Reference, Samples, samples_of
+from sketch.oracle.expected import Reference, Samples, adds_up_floats, samples_of
 from sketch.oracle.interpret import Values, full_region, load_inputs, loader
 from sketch.oracle.point_values import Elements, PointValues, distinct, elements_at
 from sketch.oracle.scattered import is_sent
@@ -226,7 +226,7 @@ def _collect_samples(dag: ComputeDAG, known: _Known, points: dict[int, Array]) -
         positions, value, bound = (np.concatenate(c) for c in zip(*found[name], strict=True))
         samples = samples_of(shape, value, positions, bound, dag.output_dtypes[name])
         outputs[name] = samples if known.bounded else replace(samples, bounds=None)
-    return Reference(outputs)
+    return Reference(outputs, adds_up_floats(dag))
 
 
 def _output_positions(tensor: Tensor, points: Array) -> Array:

@@ -245,3 +245,37 @@ def test_inputs_do_not_all_cancel() -> None:
         signs = [np.sign(a).reshape(-1) for a in random_inputs(dag, 0).values()]
         assert all((s < 0).any() or (s >= 0).all() for s in signs)
         assert any((s >= 0).mean() > 0.6 for s in signs)
+
+
+@pytest.mark.parametrize("operator", ["mod", "trunc_mod"])
+def test_a_remainder_beside_a_jump_may_be_any(operator: str) -> None:
+    """The quotient is off by its own rounding, which decides whether the remainder is 0."""
+    x = placeholder((4,), name="x")
+    dag = ComputeDAG(
+        [compute((4,), lambda i: binary(operator, x[i] / np.float32(3.0), 0.25), name="y")]
+    )
+    inputs = {"x": np.array([0.1, 0.75, 2.25e8, 0.3], np.float32)}
+    found = reference(dag, inputs, np.random.default_rng(0)).outputs["y"]
+    assert found.bounds is not None
+    assert np.isinf(found.bounds).tolist() == [False, True, True, False]
+    right = found.values.astype(np.float32)
+    jumped = Reference({"y": found}).check({"y": right + np.array([0, 0.25, 0.1, 0], np.float32)})
+    assert jumped < 1e-6
+    wrong = right + np.array([0, 0, 0, 0.01], np.float32)
+    assert Reference({"y": found}).check({"y": wrong}) > 0.01
+
+
+def test_a_hue_is_no_wrong_result() -> None:
+    """Quotients by a difference next to 0, and their remainders: as colours are converted."""
+    shape = (64, 64)
+    r, g, b = (placeholder(shape, name=name) for name in "rgb")
+    sixth, one = (placeholder((), name=name, constant=True) for name in ("sixth", "one"))
+
+    def hue(i: Expr, j: Expr) -> Expr:
+        most = maximum(maximum(r[i, j], g[i, j]), b[i, j])
+        return binary("mod", (most - b[i, j]) / (most - g[i, j] + 1e-4) / sixth[()], one[()])
+
+    dag = ComputeDAG([compute(shape, hue, name="h")])
+    inputs = random_inputs(dag, 0)
+    outputs = random_run(dag, inputs, TARGETS[0], 0, 3)
+    assert reference(dag, inputs, np.random.default_rng(0)).check(outputs) < 1e-4
