@@ -9,6 +9,8 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
+from tests.support.aten_scatters import SCATTERING
+
 aten = torch.ops.aten
 Calls = Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]]
 
@@ -328,6 +330,7 @@ TABLES: Final[Mapping[str, Calls]] = {
     "activation": ACTIVATIONS,
     "elementwise": ELEMENTWISE,
     "indexing": INDEXING,
+    "scattering": SCATTERING,
     "movement": MOVEMENT,
     "norm": NORM,
     "products": PRODUCTS,

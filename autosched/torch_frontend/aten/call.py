@@ -13,7 +13,8 @@ from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Value
 from autosched.graph.ops.base import Op, Shape, TensorType, normalize_axis
 from autosched.graph.ops.elementwise import CastOp
-from autosched.graph.ops.shape import Reshape
+from autosched.graph.ops.shape import Reshape, Transpose
+from autosched.system.stray_nans import stray_nans
 from autosched.torch_frontend.tensors import to_numpy
 
 
@@ -121,6 +122,11 @@ class AtenCall:
             self.views[name] = inputs[0]
         return self.builder.add(op, inputs, name, name, (self.name,))
 
+    def turned(self, data: str, order: Sequence[int]) -> str:
+        """A value whose dimension d is dimension ``order[d]`` of ``data``."""
+        same = list(order) == sorted(order)
+        return data if same else self.add(Transpose(tuple(order)), data)
+
     def stored(self, number: float) -> float:
         """An attribute as ONNX has it, in float32: tasks are equal if their numbers are."""
         return number if self.dtype == "float64" else float(np.float32(number))
@@ -133,8 +139,7 @@ class AtenCall:
     def _constant(self, array: NDArray[Any]) -> str:
         kind = TensorType(array.shape, str(array.dtype))
         self.require(kind.native, f"a constant of type {kind}")
-        if array.size > 1 and array.dtype.kind == "f":
-            self.require(not np.isnan(array).any(), "NaN in a constant")
+        self.require(not stray_nans(array), "NaN in a constant")
         return self.builder.constant(self.builder.unique(f"{self.name}.constant"), array)
 
 

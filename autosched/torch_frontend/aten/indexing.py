@@ -14,7 +14,7 @@ from autosched.graph.ops.base import Shape
 from autosched.graph.ops.elementwise import CastOp
 from autosched.graph.ops.gather import Gather, GatherElements, GatherPoints
 from autosched.graph.ops.movement import Expand
-from autosched.graph.ops.shape import Concat, Reshape, Transpose
+from autosched.graph.ops.shape import Concat, Reshape
 from autosched.graph.top_elements import are_few, top_elements
 from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
 
@@ -78,11 +78,11 @@ def _in_pairs(call: AtenCall, axes: Sequence[int], names: Sequence[str]) -> str:
     columns = [_column(call, name, shape) for name in names]
     points = call.add(Concat(len(shape)), *columns)
     rest = [axis for axis in range(len(call.shape("self"))) if axis not in axes]
-    data = _turned(call, call.value("self"), [*axes, *rest])
+    data = call.turned(call.value("self"), [*axes, *rest])
     found = call.add(GatherPoints(), data, points)
     before = axes[0] if _are_adjacent(axes) else 0
     own, others = range(len(shape)), range(len(shape), len(shape) + len(rest))
-    return _turned(call, found, [*others[:before], *own, *others[before:]])
+    return call.turned(found, [*others[:before], *own, *others[before:]])
 
 
 def _column(call: AtenCall, name: str, shape: Shape) -> str:
@@ -92,11 +92,6 @@ def _column(call: AtenCall, name: str, shape: Shape) -> str:
         name = call.add(CastOp(_INDEX), name)
     column = call.add(Reshape((*kind.shape, 1)), name)
     return column if kind.shape == shape else call.add(Expand((*shape, 1)), column)
-
-
-def _turned(call: AtenCall, data: str, order: Sequence[int]) -> str:
-    same = list(order) == sorted(order)
-    return data if same else call.add(Transpose(tuple(order)), data)
 
 
 def _gather(call: AtenCall) -> str:
