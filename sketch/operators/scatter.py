@@ -52,7 +52,8 @@ def scatter(
 
     Args:
         data: any dtype; numbers, where they are reduced.
-        places: integers of the rank of ``updates``, whose extents are those of ``updates`` or 1.
+        places: integers of the rank of ``updates``, whose extents are those of ``updates``, or 1
+            along other dimensions than the axis.
         updates: of the shape of ``data`` but along the axis.
         axis: the dimension that the places are about.
         function: "last": the last update of a place replaces the element; else how element and
@@ -89,7 +90,8 @@ def received(
     """What is sent to each place along ``axis``, reduced; where that is nothing, the identity.
 
     Args:
-        places: integers of the rank of ``updates``, whose extents are those of ``updates`` or 1.
+        places: integers of the rank of ``updates``, whose extents are those of ``updates``, or 1
+            along other dimensions than the axis.
         updates: numbers.
         axis: the dimension that the places are about.
         extent: of the result along it.
@@ -142,8 +144,9 @@ class _Sent:
     """
 
     def __init__(self, places: Tensor, updates: Tensor, axis: int, extent: int, name: str) -> None:
-        pairs = zip(places.shape, updates.shape, strict=False)
-        if places.ndim != updates.ndim or any(own not in (1, n) for own, n in pairs):
+        whole = tuple(n if d == axis else 1 for d, n in enumerate(updates.shape))
+        pairs = zip(places.shape, updates.shape, whole, strict=False)
+        if places.ndim != updates.ndim or any(own not in (n, least) for own, n, least in pairs):
             raise ExpressionError(
                 f"places {places.shape} do not fit updates {updates.shape}", f"stage {name}"
             )
