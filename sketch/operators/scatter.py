@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
+from sketch.lang.dtypes import integer_limits
 from sketch.lang.expr import Axis, Const, Expr, Reduce, cast, select, widen
 from sketch.lang.functions import equal, maximum, minimum
 from sketch.lang.reducers import lowest
@@ -165,6 +166,8 @@ class _Sent:
     def meets(self, axes: tuple[Axis, ...]) -> Expr:
         """Whether the element is where the update goes."""
         place = self.places[self.shared(self._at(axes, self.number))]
+        if self._extent > integer_limits(place.dtype)[1]:
+            place = cast(place, "int64")
         return equal(select(place < 0, place + self._extent, place), axes[self._axis])
 
     def shared(self, at: tuple[Expr, ...]) -> tuple[Expr | int, ...]:
