@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from autosched.measure.execution import aligned_empty
 from sketch.analysis.access import reads
+from sketch.analysis.scattering import scattered_axes
 from sketch.dag.dag import ComputeDAG
 from sketch.lang.dtypes import BOOL, integer_limits, is_float, is_unsigned
 from sketch.lang.expr import Axis, Expr, Load
@@ -34,9 +35,9 @@ def random_inputs(
     as kernels want it.
 
     Floats are uniform in [-1, 1], and in [0, 1] for half of the results: sums of those do not
-    cancel. A constant of one number is at least half as large. One operand of each sum of
-    products is scaled down so that results stay O(1). Integers that are used as an index stay
-    inside what they index.
+    cancel.  A constant of one number is at least half as large.  One operand of each sum of
+    products is scaled down so that results stay O(1).  Integers that are used as an index, or as
+    the place of a term, stay inside what they index.
 
     Args:
         dag: the program.
@@ -192,14 +193,32 @@ def is_constant(tensor: Tensor) -> bool:
 
 
 def _index_limits(dag: ComputeDAG) -> dict[str, int]:
-    """For placeholders whose elements are used as an index: the smallest extent they index."""
+    """For placeholders whose elements are used as an index, or say where a term goes: the smallest
+    extent of it.
+    """
     limits: dict[str, int] = {}
     for op in dag.stages:
-        for load in _loads(op):
-            for index, extent in zip(load.indices, load.tensor.shape, strict=True):
-                for name in _placeholders(index):
-                    limits[name] = min(extent, limits.get(name, extent))
+        found = [
+            (name, extent)
+            for load in _loads(op)
+            for index, extent in zip(load.indices, load.tensor.shape, strict=True)
+            for name in _placeholders(index)
+        ]
+        for position, place in scattered_axes(op).items():
+            found += ((name, op.shape[position]) for name in _mapped_placeholders(place))
+        for name, extent in found:
+            limits[name] = min(extent, limits.get(name, extent))
     return limits
+
+
+def _mapped_placeholders(expr: Expr) -> set[str]:
+    """What an expression reads, and what stages read that it reads element by element."""
+    found = set(_placeholders(expr))
+    for node in walk(expr):
+        if isinstance(node, Load) and isinstance(node.tensor.op, Compute):
+            bodies = () if node.tensor.op.reduce is not None else node.tensor.op.bodies
+            found.update(name for body in bodies for name in _mapped_placeholders(body))
+    return found
 
 
 def _loads(op: Compute) -> list[Load]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from campaign.tensor.bodies import Expression, constant, converted, draw_body, loads
 from campaign.tensor.indices import draw_index, fit, guarded, limits, whole_number
 from campaign.tensor.numbers import FLOATS, arithmetic
+from campaign.tensor.scatters import draw_scatter_program
 from campaign.tensor.targets import NAMES
 from campaign.tensor.turned import draw_turned_program
 from campaign.tensor.windows import draw_window_program
@@ -24,6 +25,7 @@ _EXTENTS: Final = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 19, 23, 31, 32, 33, 3
 _LONG: Final = (127, 130, 257, 300, 512, 999)
 _FAMILIES: Final = 10
 _TURNED: Final = 4
+_SCATTERS: Final = 9
 _MAX_POINTS, _MAX_GRID = 4_000, 30_000
 _DTYPES: Final = (
     *["float32"] * 10, "float64", "float64", "float16", "float16", "bfloat16", "bfloat16",
@@ -37,11 +39,13 @@ _STRANGE_NAMES: Final = (
 
 
 def draw_program(seed: int) -> Json:
-    """The program of a seed; every tenth is a convolution, as many turn an array."""
+    """The program of a seed; every tenth is a convolution, as many turn an array, or scatter."""
     if seed % _FAMILIES == 0:
         return draw_window_program(seed, dilated=seed // _FAMILIES % 2 == 1)
     if seed % _FAMILIES == _TURNED:
         return draw_turned_program(seed)
+    if seed % _FAMILIES == _SCATTERS:
+        return draw_scatter_program(seed)
     return _Drawing(Random(seed)).program()
 
 

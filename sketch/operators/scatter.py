@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from sketch.errors import ExpressionError
 from sketch.lang import reducers
+from sketch.lang.dtypes import integer_limits
 from sketch.lang.expr import Axis, Const, Expr, Reduce, cast, select, widen
 from sketch.lang.functions import equal, maximum, minimum
 from sketch.lang.reducers import lowest
@@ -52,7 +53,8 @@ def scatter(
 
     Args:
         data: any dtype; numbers, where they are reduced.
-        places: integers of the rank of ``updates``, whose extents are those of ``updates`` or 1.
+        places: integers of the rank of ``updates``, whose extents are those of ``updates``, or 1
+            along other dimensions than the axis.
         updates: of the shape of ``data`` but along the axis.
         axis: the dimension that the places are about.
         function: "last": the last update of a place replaces the element; else how element and
@@ -89,7 +91,8 @@ def received(
     """What is sent to each place along ``axis``, reduced; where that is nothing, the identity.
 
     Args:
-        places: integers of the rank of ``updates``, whose extents are those of ``updates`` or 1.
+        places: integers of the rank of ``updates``, whose extents are those of ``updates``, or 1
+            along other dimensions than the axis.
         updates: numbers.
         axis: the dimension that the places are about.
         extent: of the result along it.
@@ -142,8 +145,9 @@ class _Sent:
     """
 
     def __init__(self, places: Tensor, updates: Tensor, axis: int, extent: int, name: str) -> None:
-        pairs = zip(places.shape, updates.shape, strict=False)
-        if places.ndim != updates.ndim or any(own not in (1, n) for own, n in pairs):
+        whole = tuple(n if d == axis else 1 for d, n in enumerate(updates.shape))
+        pairs = zip(places.shape, updates.shape, whole, strict=False)
+        if places.ndim != updates.ndim or any(own not in (n, least) for own, n, least in pairs):
             raise ExpressionError(
                 f"places {places.shape} do not fit updates {updates.shape}", f"stage {name}"
             )
@@ -162,6 +166,8 @@ class _Sent:
     def meets(self, axes: tuple[Axis, ...]) -> Expr:
         """Whether the element is where the update goes."""
         place = self.places[self.shared(self._at(axes, self.number))]
+        if self._extent > integer_limits(place.dtype)[1]:
+            place = cast(place, "int64")
         return equal(select(place < 0, place + self._extent, place), axes[self._axis])
 
     def shared(self, at: tuple[Expr, ...]) -> tuple[Expr | int, ...]:

@@ -11,8 +11,9 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.scalar_functions import Array
 from sketch.oracle.expected import Reference, adds_up_floats, samples_of
 from sketch.oracle.interpret import compute_regions, full_region, load_inputs, loader, whole_outputs
+from sketch.oracle.known_errors import KnownErrors
 from sketch.oracle.sampled import sample_reference
-from sketch.oracle.stage_errors import KnownErrors, box_errors
+from sketch.oracle.stage_errors import box_errors
 
 SAMPLE_ABOVE_FLOPS: Final = 1e9
 

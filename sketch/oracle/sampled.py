@@ -20,9 +20,10 @@ from sketch.lang.tensor import Compute, Placeholder, Tensor
 from sketch.oracle.evaluate import Evaluator
 from sketch.oracle.expected import Reference, Samples, adds_up_floats, samples_of
 from sketch.oracle.interpret import Values, full_region, load_inputs, loader
+from sketch.oracle.known_errors import KnownErrors
 from sketch.oracle.point_values import Elements, PointValues, distinct, elements_at
 from sketch.oracle.scattered import is_sent
-from sketch.oracle.stage_errors import KnownErrors, box_errors, point_values
+from sketch.oracle.stage_errors import box_errors, point_values
 from sketch.oracle.stage_values import empty_outputs, evaluate_box, point_grid
 
 # A stage read at sampled points only: enumerate the points it needs up to this many, ...

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
@@ -19,40 +18,14 @@ from sketch.lang.scalar_functions import Array
 from sketch.lang.tensor import Compute, Tensor
 from sketch.oracle.boxes import GENERAL_ELEMENTS, Box, box_size, grid, split_box
 from sketch.oracle.contraction import Term, all_finite, contract, contraction_cost, sum_of_products
-from sketch.oracle.evaluate import Evaluator, Loader, constant, reduce_values, simple_combine
-from sketch.oracle.interpret import Values, full_region
+from sketch.oracle.evaluate import Evaluator, Loader, constant, reduce_values
+from sketch.oracle.interpret import full_region
+from sketch.oracle.known_errors import KnownErrors, growth
 from sketch.oracle.point_values import ElementLoader
 from sketch.oracle.rounding_errors import ErrorLoader, RoundingErrors, magnitude, unit
-from sketch.oracle.scattered import is_sent, sent_terms
+from sketch.oracle.scattered import is_sent
+from sketch.oracle.sent_errors import sent_errors
 from sketch.oracle.stage_values import CONTRACTION_ELEMENTS, point_grid, target_of
-
-# Roundings in units of |term|: some for the order of few terms (and for transformed ones, such as
-# Winograd's), more for many.
-_FEW: Final = 16.0
-_PER_ROOT: Final = 4.0
-
-
-class KnownErrors:
-    """Error bounds of the stages so far; looked up by tensor, None where all are 0."""
-
-    def __init__(self) -> None:
-        self.values: Values = {}
-        self._exact: set[tuple[int, int]] = set()
-
-    def add(self, op: Compute, bounds: tuple[Array, ...]) -> None:
-        """Keep a stage's bounds."""
-        self.values[id(op)] = bounds
-        self._exact |= {(id(op), n) for n, array in enumerate(bounds) if not array.any()}
-
-    def __call__(self, tensor: Tensor) -> Array | None:
-        known = self.values.get(id(tensor.op))
-        exact = known is None or (id(tensor.op), tensor.output) in self._exact
-        return None if exact or known is None else known[tensor.output]
-
-
-def growth(terms: int) -> float:
-    """How many roundings of the sum of absolute terms a sum of ``terms`` may be off."""
-    return _FEW + _PER_ROOT * math.sqrt(terms)
 
 
 def box_errors(op: Compute, load: Loader, errors: KnownErrors) -> tuple[Array, ...]:
@@ -64,8 +37,8 @@ def box_errors(op: Compute, load: Loader, errors: KnownErrors) -> tuple[Array, .
         terms = sum_of_products(op)
         if op.reduce is None:
             _element_errors(op, box, load, errors, out)
-        elif _is_sent_one_by_one(op, op.reduce):
-            _sent_errors(op, op.reduce, load, errors, out[0])
+        elif is_sent(op):
+            out[0][...] = sent_errors(op, load, errors)
         elif terms is not None and all_finite(terms, load) and unit(op.output_dtypes[0]):
             _contraction_errors(op, terms, box, load, errors, out[0])
         else:
@@ -107,29 +80,6 @@ def _contraction_errors(
             if inexact:
                 more = contract(term, op.axes, op.reduce_axes, part, moved.__getitem__)
                 out[target] += more * (1 + rounding) - size
-
-
-def _is_sent_one_by_one(op: Compute, reduce: Reduce) -> bool:
-    """Whether the bound of an element is one of its terms', or their sum."""
-    return is_sent(op) and simple_combine(reduce.reducer) is not np.multiply
-
-
-def _sent_errors(
-    op: Compute, reduce: Reduce, load: Loader, errors: KnownErrors, out: Array
-) -> None:
-    """Sums of bounds and of absolute terms; the largest bound where the terms are compared."""
-    (source,), adds = reduce.sources, is_sum(reduce.reducer)
-    count, size = np.zeros(op.shape), np.zeros(op.shape)
-    for terms in sent_terms(op, full_region(op), load):
-        values = magnitude(terms.evaluate(source))
-        bounds = RoundingErrors(terms.evaluate, errors)(source)
-        terms.reduce(np.add if adds else np.maximum, out, bounds)
-        if adds:
-            terms.reduce(np.add, count, values > 0)
-            terms.reduce(np.add, size, values)
-    if adds:
-        rounding = (_FEW + _PER_ROOT * np.sqrt(count)) * unit(op.output_dtypes[0])
-        out[...] = out * (1 + rounding) + rounding * size
 
 
 def _reduction_errors(

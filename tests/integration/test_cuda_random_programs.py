@@ -29,8 +29,8 @@ from tests.support.cuda_programs import feasible_rows
 
 _ROWS = 3
 # Gathers beside plain reads of a tensor, sums of sums, short images, axes of one element; places in
-# a store map under a guard, a window in the padding alone.
-SEEDS = (1016, 1066, 1133, 1168, 1220, 1236, 1477, 3001, 3005, 3052, 5057)
+# a store map under a guard, a window in the padding alone; terms that data send somewhere.
+SEEDS = (1016, 1066, 1133, 1168, 1220, 1236, 1477, 3001, 3005, 3052, 5057, 29, 39)
 
 pytestmark = [
     pytest.mark.slow,

@@ -22,7 +22,8 @@ class SendAlong(Op):
     """The data, in whose places along ``axis`` (non-negative) the updates are, or with which they
     are reduced.
 
-    Updates have the shape of the data but along the axis; places have their extents, or 1.
+    Updates have the shape of the data but along the axis; places have their extents, or 1 along
+    other dimensions.
 
     Attributes:
         extent: along the axis, where there are no data: what nothing is sent to is the identity of
@@ -48,7 +49,7 @@ class SendAlong(Op):
         pairs = zip(places.shape, updates.shape, strict=False)
         fits = len(updates.shape) == len(data.shape) == len(places.shape)
         fits = fits and updates == _along(data, axis, updates.shape[axis])
-        if not fits or any(n not in (1, m) for n, m in pairs):
+        if not fits or any(n != m and (n != 1 or d == axis) for d, (n, m) in enumerate(pairs)):
             raise GraphError(f"places {places} and updates {updates} do not fit data {data}")
         if not is_integer(places.dtype):
             raise GraphError(f"places must be integers, got {places}")

@@ -31,7 +31,7 @@ def read_places_once(graph: Graph) -> Graph:
         data, places, updates = node.inputs
         source = made.get(places)
         if source is not None and isinstance(source.op, Expand):
-            places = _unrepeated(builder, node, source)
+            places = _unrepeated(builder, node, node.op.axis, source)
         if node.op.function == "sum" and _is_zero(graph.constants.get(data)):
             op = replace(node.op, extent=graph.types[data].shape[node.op.axis])
             builder.copy(node, [places, updates], op)
@@ -40,14 +40,21 @@ def read_places_once(graph: Graph) -> Graph:
     return builder.finish(graph.results)
 
 
-def _unrepeated(builder: GraphBuilder, node: Node, source: Node) -> str:
-    """What an Expand repeats, in the rank of its result."""
+def _unrepeated(builder: GraphBuilder, node: Node, axis: int, source: Node) -> str:
+    """What an Expand repeats, in the rank of its result; its result, if it repeats places along
+    their axis.
+    """
     (places,) = source.inputs
-    shape, rank = builder.types[places].shape, len(builder.types[source.output].shape)
-    if len(shape) == rank:
+    shape, whole = builder.types[places].shape, builder.types[source.output].shape
+    padded = (*(1,) * (len(whole) - len(shape)), *shape)
+    if padded[axis] != whole[axis]:
+        return source.output
+    if padded == shape:
         return places
-    view, name = Reshape((*(1,) * (rank - len(shape)), *shape)), f"{node.name}.places"
-    return builder.add(view, [places], builder.unique(name), builder.unique(name), node.origins)
+    name = f"{node.name}.places"
+    return builder.add(
+        Reshape(padded), [places], builder.unique(name), builder.unique(name), node.origins
+    )
 
 
 def _is_zero(array: NDArray[Any] | None) -> bool:

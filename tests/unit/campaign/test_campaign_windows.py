@@ -1,4 +1,6 @@
-"""Convolutions of the campaign have other algorithms, whose kernels it runs; some turn arrays."""
+"""Convolutions of the campaign have other algorithms, whose kernels it runs; some programs turn
+arrays, and some scatter.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,8 @@ from campaign.tensor.numbers import SMOOTH, Number, smooth
 from campaign.tensor.reduction import widened
 from campaign.tensor.targets import target_of
 from sketch.analysis.access import stage_loads
+from sketch.analysis.scattering import scattered_axes
+from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
 from sketch.variants.correlation import correlation
 
@@ -39,6 +43,20 @@ def test_arrays_are_drawn_that_are_turned() -> None:
     cases = [draw_program(seed) for seed in range(4, 204, 10)]
     turned = [case for case in cases if any(map(_turns, dag_of(case).stages))]
     assert len(turned) > len(cases) // 2
+
+
+def test_reductions_are_drawn_that_scatter() -> None:
+    """Along one axis or two; of whole rows, or each element to a place of its own."""
+    stages = [op for seed in range(9, 409, 10) for op in dag_of(draw_program(seed)).stages]
+    found = [scattered_axes(op) for op in stages]
+    assert sum(map(bool, found)) > 30
+    assert {len(axes) for axes in found} == {0, 1, 2}
+    own = [
+        any(axis in walk(place) for axis in op.axes for place in axes.values())
+        for op, axes in zip(stages, found, strict=True)
+        if axes and len(op.axes) > len(axes)
+    ]
+    assert {True, False} == set(own)
 
 
 def _turns(op: Compute) -> bool:

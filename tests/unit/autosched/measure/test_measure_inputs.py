@@ -5,6 +5,7 @@ from sketch.dag.dag import ComputeDAG
 from sketch.lang.functions import maximum, minimum
 from sketch.lang.reducers import sum as sum_
 from sketch.lang.tensor import compute, placeholder, reduce_axis
+from sketch.operators.scatter import received
 from sketch.oracle.interpret import interpret
 
 
@@ -45,6 +46,16 @@ def test_integers_that_index_stay_inside_what_they_index():
     index = random_inputs(dag, 0)["I"]
     assert (index.min(), index.max()) == (0, 2)
     assert index.dtype == np.int64
+
+
+def test_integers_that_say_where_terms_go_reach_all_elements():
+    """Whether a stage before reads them, or not."""
+    where, updates = placeholder((900, 1), "int64", name="I"), placeholder((900, 4), name="U")
+    moved = compute((900, 1), lambda i, j: where[i, j] * 1, name="moved")
+    for places in (where, moved):
+        dag = ComputeDAG([received(places, updates, 0, 100, "sum", "out")])
+        index = random_inputs(dag, 0)["I"]
+        assert (index.min(), index.max()) == (0, 99)
 
 
 def test_other_integers_are_small_and_of_both_signs():

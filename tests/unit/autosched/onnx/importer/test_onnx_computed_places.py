@@ -91,3 +91,20 @@ def test_places_are_read_once_and_zeros_are_not(zeros: bool) -> None:
     np.add.at(wanted, inputs["i"][:, 0], inputs["u"])
     found = asd.compile(network).run(inputs if zeros else {**inputs, "x": data})
     np.testing.assert_allclose(found["y"], wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("given", [(1, 6), (1,), (8, 1), (1, 1)])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_places_that_are_repeated_along_their_axis(given: tuple[int, ...], reduction: str) -> None:
+    inputs = {"i": RNG.integers(0, 5, given), "u": updates((8, 6)), "x": updates((5, 6))}
+    nodes = [
+        helper.make_node("Expand", ["i", "shape"], ["places"]),
+        helper.make_node("ScatterElements", ["x", "places", "u"], ["y"], reduction=reduction),
+    ]
+    types = {n: helper.np_dtype_to_tensor_dtype(a.dtype) for n, a in inputs.items()}
+    values = [helper.make_tensor_value_info(n, types[n], a.shape) for n, a in inputs.items()]
+    shape = onnx.numpy_helper.from_array(np.array([8, 6]), "shape")
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, (5, 6))
+    graph = helper.make_graph(nodes, "repeated", values, [out], [shape])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    compare(model, inputs, compiled=True)
