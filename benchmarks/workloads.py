@@ -294,6 +294,7 @@ class Network:
             written, instead of the file.
         channels_last: our module takes and gives images NHWC; the file, which is for those who
             prefer NCHW, and ``inputs`` are NCHW.
+        below: what integers of the inputs are.
     """
 
     name: str
@@ -303,6 +304,7 @@ class Network:
     flops: float
     in_torch: bool = False
     channels_last: bool = False
+    below: int = _INDICES
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -311,13 +313,12 @@ class Network:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Inputs in the model's own layout, the same in every process."""
         rng = np.random.default_rng(0)
-        return {name: _random(rng, shape, dtype) for name, shape, dtype in self.inputs}
-
-
-def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
-    if dtype == "float32":
-        return rng.standard_normal(shape, dtype=np.float32)
-    return rng.integers(_INDICES, size=shape, dtype=dtype)
+        return {
+            name: rng.standard_normal(shape, dtype=np.float32)
+            if dtype == "float32"
+            else rng.integers(self.below, size=shape, dtype=dtype)
+            for name, shape, dtype in self.inputs
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,8 @@ class OpenVino:
         request = compiled.create_infer_request()
         arrays = workload.arrays()
         for port in compiled.inputs:
-            request.set_tensor(port, openvino.Tensor(arrays[port.any_name], shared_memory=True))
+            (name,) = arrays.keys() & port.get_names()  # others are of casts that it took away
+            request.set_tensor(port, openvino.Tensor(arrays[name], shared_memory=True))
 
         def run() -> None:
             request.start_async()
