@@ -260,6 +260,7 @@ _TABLES = (
     ("model_alone", "The same networks, all schedules by the draft model, float32", untuned_table),
     ("quick", "The same networks after at most 8 trials of each operator, float32", untuned_table),
     ("wild", "Networks of torchvision and transformers, float32", comparison_table),
+    ("published", "Trained models that packages publish, nothing tuned", untuned_table),
     ("modules", "Small modules of PyTorch, nothing tuned, float32", modules_table),
     ("quantised", "Quantised networks (QDQ files of onnxruntime's quantiser)", comparison_table),
     ("bf16", "Networks in bfloat16", comparison_table),
