@@ -65,6 +65,7 @@ class InferenceSession:
         effort: Effort = "draft",
         trusted: bool = False,
         shared: bool = False,
+        values: Mapping[str, Any] | None = None,
     ) -> None:
         """Read and compile a model, or load a compiled one.
 
@@ -82,11 +83,12 @@ class InferenceSession:
             effort: for operators without a record, as in ``compile``.
             trusted: of an ``.asd`` file, as in ``load``.
             shared: of an ``.asd`` file, as in ``load``.
+            values: of an ONNX model, as in ``from_onnx``: inputs that the session does not have.
 
         Raises:
             AutoschedError: as ``compile`` and ``load``.
-            OptionError: no provider fits the target, or ``provider_options`` do not fit
-                ``providers``.
+            OptionError: no provider fits the target, ``provider_options`` do not fit
+                ``providers``, or ``values`` are given for a compiled model.
         """
         _check_provider_options(providers, provider_options)
         model = path_or_bytes
@@ -95,13 +97,18 @@ class InferenceSession:
         if isinstance(model, str | PathLike) and fspath(model).endswith(_COMPILED):
             model = load(model, trusted, shared=shared)
         if isinstance(model, Module):
+            if values:
+                raise OptionError(
+                    "values are for ONNX models: those of a compiled one are fixed",
+                    hint="give them to from_onnx, before it is compiled",
+                )
             self._provider = _provider(model.target.kind, providers)
             self._model: SessionModel = CompiledModel.of(model)
             return
         machine = resolve_target(target, threads)
         self._provider = _provider(machine.kind, providers)
         compiled = partial(compile_network, target=machine, log=log, effort=effort)
-        self._model = onnx_model(model, compiled)
+        self._model = onnx_model(model, compiled, values or {})
 
     def get_inputs(self) -> list[NodeArg]:
         """The model's inputs, in order."""

@@ -19,16 +19,22 @@ if TYPE_CHECKING:
 PathText = str | PathLike[str]
 
 
-def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Network:
+def from_onnx(
+    source: PathText | Any,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
+) -> Network:
     """Read an ONNX model (needs the ``onnx`` package).
 
     Args:
         source: path of the file, its bytes, or the loaded ``onnx.ModelProto``.
         shapes: shape by input name, for inputs whose shape the model leaves open.
+        values: value by input name, for inputs that are constants from now on, such as
+            ``{"sr": 16000}``; the network does not have them.
 
     Raises:
-        ModelImportError: no such file, an invalid model, or operators that are not supported (all
-            of them are listed).
+        ModelImportError: no such file, an invalid model, a shape or a value that does not fit, or
+            operators that are not supported (all of them are listed).
         MissingPackageError: ``onnx`` is not installed.
     """
     from autosched.system.memory_limit import enough_memory
@@ -37,7 +43,7 @@ def from_onnx(source: PathText | Any, shapes: Mapping[str, Sequence[int]] | None
     from autosched.onnx.importer import from_onnx as read
 
     with enough_memory("importing an ONNX model"):
-        return read(Path(source) if isinstance(source, PathLike) else source, shapes)
+        return read(Path(source) if isinstance(source, PathLike) else source, shapes, values)
 
 
 def names_file(text: str) -> bool:

@@ -178,25 +178,37 @@ def _fits(shape: Sequence[int], declared: Sequence[int | str | None]) -> bool:
     return fixed and len(shape) == len(declared)
 
 
-def onnx_model(source: PathText | bytes, compiled: Callable[[Network], Module]) -> SessionModel:
+def onnx_model(
+    source: PathText | bytes, compiled: Callable[[Network], Module], values: Mapping[str, Any]
+) -> SessionModel:
     """An ONNX model: compiled at once where all of its shapes are fixed.
+
+    Args:
+        source: path of the file, or its bytes.
+        compiled: the module of a network.
+        values: of inputs that the session does not have, by name.
 
     Raises:
         AutoschedError: it cannot be read, or as ``compiled``.
     """
     require("onnx", "InferenceSession", "onnx")
     from autosched.onnx.importer.load import load_model
-    from autosched.onnx.importer.shapes import declared_tensors
+    from autosched.onnx.importer.shapes import check_known, declared_tensors
 
     proto = load_model(fspath(source) if isinstance(source, PathLike) else source)
     declared, metadata = declared_tensors(proto), _metadata(proto)
+    check_known("values", values, [name for name, *_ in declared[0]])
+    taken = [item for item in declared[0] if item[0] not in values]
     inputs, outputs = (
         [NodeArg(name, onnx_type(dtype), list(dims or ())) for name, dtype, dims in side]
-        for side in declared
+        for side in (taken, declared[1])
     )
-    if all(dims is not None and all(isinstance(n, int) for n in dims) for *_, dims in declared[0]):
-        return CompiledModel(compiled(from_onnx(proto)), inputs, outputs, metadata)
-    return OpenModel(inputs, outputs, metadata, lambda shapes: compiled(from_onnx(proto, shapes)))
+    if all(dims is not None and all(isinstance(n, int) for n in dims) for *_, dims in taken):
+        network = from_onnx(proto, values=values)
+        return CompiledModel(compiled(network), inputs, outputs, metadata)
+    return OpenModel(
+        inputs, outputs, metadata, lambda shapes: compiled(from_onnx(proto, shapes, values))
+    )
 
 
 def _metadata(proto: Any) -> ModelMetadata:

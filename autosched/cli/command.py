@@ -31,6 +31,7 @@ _READ: Final = (
 # What begins like a negative number; no option does.
 _NEGATIVE: Final = re.compile(r"-[\d.]")
 # Arguments that name a file, or may.
+_TRUTH: Final = {"true": True, "false": False}
 _FILES: Final = ("FILE", "LOG", "MODEL", "PATH")
 
 
@@ -170,6 +171,21 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form INPUT=1,3,224,224")
     return name, tuple(positive_int(extent) for extent in extents.replace("x", ",").split(","))
+
+
+def named_value(text: str) -> tuple[str, bool | int | float]:
+    """An argparse type: ``sr=16000``, ``temperature=0.5`` or ``use_cache_branch=true``."""
+    name, _, number = text.rpartition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form INPUT=16000")
+    if number in _TRUTH:
+        return name, _TRUTH[number]
+    for kind in (int, float):
+        try:
+            return name, kind(number)
+        except ValueError:
+            continue
+    raise argparse.ArgumentTypeError(f"{number!r} is not a number, true or false")
 
 
 def say(args: argparse.Namespace, text: object) -> None:

@@ -22,6 +22,7 @@ from autosched.cli.model import (
     add_model,
     add_numerics,
     check_compiled,
+    check_no_inputs,
     compiled_contents,
     is_compiled,
     open_workload,
@@ -130,8 +131,7 @@ def _contents(args: argparse.Namespace) -> list[Contents]:
         check_compiled(args)
         if args.device is not None:
             raise UsageError("--device says where a module runs", args.model, "leave it out")
-        if args.shapes:
-            raise UsageError("--shape is for .onnx files", args.model, "leave it out")
+        check_no_inputs(args.shapes, args.values, args.model, "leave it out")
         modules = read_archive(Path(args.model), args.trusted)
         return [with_denormals(contents, args.denormals) for contents in modules]
     return [compiled_contents(args, _constants(args))]

@@ -16,6 +16,7 @@ from autosched.cli.command import (
     add_json,
     is_log,
     named_shape,
+    named_value,
     naming,
     positive_int,
     thread_count,
@@ -44,7 +45,7 @@ _MODELS: Final = "give an .onnx file or a network's name"
 
 
 def add_model(parser: Parser, compiled: bool = True, kinds: str = "") -> None:
-    """MODEL or --workload with --args and --configuration; the machine; --shape.
+    """MODEL or --workload with --args and --configuration; the machine; --shape and --value.
 
     ``kinds``: what else MODEL may be.
     """
@@ -85,12 +86,22 @@ def add_model(parser: Parser, compiled: bool = True, kinds: str = "") -> None:
         help="shape of an input that an .onnx file leaves open; once for each such input; or which "
         "of its shapes to take of an .asd file that was compiled for several",
     )  # fmt: skip
+    add_values(parser)
     if compiled:
         parser.add_argument(
             "--trusted", action="store_true",
             help="run the machine code of an .asd file that was saved elsewhere or by somebody "
             "else; your own are known by their signature",
         )  # fmt: skip
+
+
+def add_values(parser: Parser) -> None:
+    """--value, for commands that read .onnx files."""
+    parser.add_argument(
+        "--value", dest="values", type=named_value, action="append", metavar="INPUT=16000",
+        help="number (or true, false) that an input of an .onnx file always has, which is a "
+        "constant then; once for each such input",
+    )  # fmt: skip
 
 
 def add_log(parser: Parser) -> None:
@@ -136,23 +147,41 @@ def add_timing(parser: Parser, repeats: int, more: str = "") -> None:
 
 
 def open_network(
-    model: str, shapes: Sequence[tuple[str, tuple[int, ...]]] | None = None
+    model: str,
+    shapes: Sequence[tuple[str, tuple[int, ...]]] | None = None,
+    values: Sequence[tuple[str, bool | int | float]] | None = None,
 ) -> Network:
-    """The network that MODEL and --shape name."""
+    """The network that MODEL, --shape and --value name."""
     check_model(model)
     from autosched.network_source import from_onnx, names_file
 
     if names_file(model):
-        return from_onnx(model, dict(shapes) if shapes else None)
+        return from_onnx(model, dict(shapes or ()) or None, dict(values or ()) or None)
     from autosched.zoo.build import build, check_name
 
-    if shapes:
-        raise UsageError("--shape is for .onnx files", model, "leave it out")
+    check_no_inputs(shapes, values, model, "leave it out")
     if Path(model).name != model:
         raise FileError("there is no such file", model, _MODELS)
     with naming(GraphError):
         check_name(model)
     return build(model)
+
+
+def check_no_inputs(shapes: object, values: object, model: str, advice: str) -> None:
+    """Check that nothing is said of inputs, for what is no .onnx file.
+
+    Args:
+        shapes: what --shape gives.
+        values: what --value gives.
+        model: what it is given for.
+        advice: what to do instead.
+
+    Raises:
+        UsageError: one of both is given.
+    """
+    for option, given in (("--shape", shapes), ("--value", values)):
+        if given:
+            raise UsageError(f"{option} is for .onnx files", model, advice)
 
 
 def check_model(model: str) -> None:
@@ -186,8 +215,7 @@ def open_workload(args: argparse.Namespace) -> WorkloadSubject:
     from autosched.workloads.arguments import bind_text
     from autosched.workloads.source import find
 
-    if args.shapes:
-        raise UsageError("--shape is for .onnx files", args.workload, "use --args")
+    check_no_inputs(args.shapes, args.values, args.workload, "use --args")
     with naming(WorkloadError):
         workload = find(args.workload)
         arguments = bind_text(workload, args.args, args.configuration)
@@ -201,7 +229,7 @@ def open_subject(args: argparse.Namespace) -> Subject:
     if args.args or args.configuration is not None:
         raise UsageError("--args and --configuration are for --workload", args.model)
     with Waiting(f"reading {args.model}", args.quiet):
-        return NetworkSubject(args.model, open_network(args.model, args.shapes))
+        return NetworkSubject(args.model, open_network(args.model, args.shapes, args.values))
 
 
 def target_of(args: argparse.Namespace) -> Target:
@@ -246,6 +274,7 @@ def open_module(args: argparse.Namespace, runs: bool = True) -> Module:
 
 def _for_shapes(module: Module, args: argparse.Namespace) -> Module:
     """Of a module for several shapes the one that --shape names; without it the module itself."""
+    check_no_inputs(None, args.values, args.model, "leave it out")
     if args.shapes is None:
         return module
     wanted = dict(args.shapes)

@@ -18,7 +18,7 @@ from autosched.cli.command import (
     named_shape,
     say,
 )
-from autosched.cli.model import open_network
+from autosched.cli.model import add_values, open_network
 from autosched.cli.waiting import Waiting
 from autosched.system.user_warnings import notify
 
@@ -44,7 +44,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def add_model(parser: Parser) -> None:
-    """--model and --shape."""
+    """--model, --shape and --value."""
     parser.add_argument(
         "--model", metavar="MODEL",
         help="the network that was tuned, of the zoo or an .onnx file: weights, graph, roofline "
@@ -54,6 +54,7 @@ def add_model(parser: Parser) -> None:
         "--shape", dest="shapes", type=named_shape, action="append", metavar="INPUT=1,3,224,224",
         help="shape of an input that an .onnx file leaves open; once for each such input",
     )  # fmt: skip
+    add_values(parser)
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -95,16 +96,17 @@ def reported_network(args: argparse.Namespace) -> Callable[[Target], Extraction]
     """The network that --model names, as it is on a machine.
 
     Raises:
-        UsageError: there is none, but a shape of its inputs.
+        UsageError: there is none, but a shape or a value of its inputs.
         AutoschedError: it cannot be read.
     """
     from autosched.compilation.network import extract_checked
 
-    if args.shapes and args.model is None:
-        raise UsageError("--shape is for --model", "", "name the model")
     if args.model is None:
+        for option, given in (("--shape", args.shapes), ("--value", args.values)):
+            if given:
+                raise UsageError(f"{option} is for --model", "", "name the model")
         return None
-    network = open_network(args.model, args.shapes)
+    network = open_network(args.model, args.shapes, args.values)
     return cache(lambda target: extract_checked(network, target))
 
 

@@ -195,7 +195,7 @@ def _run(args: argparse.Namespace) -> None:
     if unlike:
         say(args, unlike)
     # Where no operator is tuned, nothing was written.
-    say(args, f"next: {_next(args, log.name if log.exists() else None)}")
+    say(args, f"next: {next_command(args, log.name if log.exists() else None)}")
 
 
 def _job(
@@ -221,7 +221,7 @@ def _job(
     )
 
 
-def _next(args: argparse.Namespace, log: str | None) -> str:
+def next_command(args: argparse.Namespace, log: str | None) -> str:
     """A command that makes use of the log: for the same program and the same target."""
     words = ["autosched"]
     words += ["bench", args.model] if args.workload is None else ["explain"]
@@ -239,6 +239,8 @@ def _next(args: argparse.Namespace, log: str | None) -> str:
     }
     for name, shape in args.shapes or ():
         words += ["--shape", f"{name}={','.join(map(str, shape))}"]
+    for name, value in args.values or ():
+        words += ["--value", f"{name}={str(value).lower()}"]
     for path in args.precision_data or ():
         words += ["--precision-data", path]
     for option, value in options.items():

@@ -50,7 +50,10 @@ def free_names(nodes: Iterable[onnx.NodeProto]) -> list[str]:
 
 
 def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    """A copy of ``node`` in which the values in ``names`` are called otherwise."""
+    """A copy of ``node`` in which the values in ``names`` are called otherwise.
+
+    Values of nested graphs, too: one that hides another hides it under the new name.
+    """
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.input[:] = [names.get(name, name) for name in node.input]
@@ -59,8 +62,8 @@ def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
         inner = [renamed(member, names) for member in graph.node]
         del graph.node[:]
         graph.node.extend(inner)
-        for info in graph.output:
-            info.name = names.get(info.name, info.name)
+        for item in (*graph.input, *graph.initializer, *graph.output):
+            item.name = names.get(item.name, item.name)
     return copy
 
 

@@ -10,24 +10,45 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from autosched.graph.builder import GraphBuilder
-from autosched.graph.errors import GraphError, ModelImportError, UnsupportedModelError
+from autosched.graph.errors import GraphError, ModelImportError
 from autosched.graph.ir import Network, Value
 from autosched.graph.ops.base import Shape, TensorType, check_size
 from autosched.graph.ops.host import HostOp
 from autosched.host.domains import CONTRIB
 from autosched.host.node_names import read_names, walk
-from autosched.onnx.importer.domains import DEFAULT_DOMAINS
+from autosched.onnx.importer.branches import (
+    SIDES,
+    branch_of,
+    free_prefix,
+    import_choice,
+    is_choice,
+    taken_side,
+)
+from autosched.onnx.importer.deciding_inputs import advice_on_values, deciding_inputs
 from autosched.onnx.importer.empty_past import without_empty_past
 from autosched.onnx.importer.folding import fold_node
-from autosched.onnx.importer.functions import expanded, taken_branch
-from autosched.onnx.importer.host import KnownResults, host_function, static_outputs
+from autosched.onnx.importer.functions import expanded
+from autosched.onnx.importer.host import (
+    KnownResults,
+    host_function,
+    is_impossible,
+    static_outputs,
+)
 from autosched.onnx.importer.load import initial_arrays
+from autosched.onnx.importer.open_shapes import is_sized_by_data
 from autosched.onnx.importer.piece import Setting, type_of
 from autosched.onnx.importer.randomness import random_operator
 from autosched.onnx.importer.signatures import check_signature
-from autosched.onnx.importer.site import Site, UnsupportedError, checked_constant
+from autosched.onnx.importer.site import (
+    ImpossibleError,
+    Site,
+    UnsupportedError,
+    attributes_of,
+    checked_constant,
+    qualified,
+)
 from autosched.onnx.importer.table import IMPORTERS
-from autosched.onnx.importer.unsupported import Unsupported, advice_for, kinds_of
+from autosched.onnx.importer.unsupported import Refusals, Unsupported, joined
 
 # What an importer raises on attributes and constants that the standard does not allow.
 _CONVERTER_ERRORS = (
@@ -57,11 +78,11 @@ class Conversion:
         inferred = {name: kind for name, kind in types.items() if kind is not None}
         self._setting = Setting(tuple(model.opset_import), model.ir_version, inferred, promised)
         nodes = list(walk(model.graph.node))
-        names = {n for node in nodes for n in (*node.input, *node.output, node.name)}
-        self._builder = GraphBuilder(name, frozenset(names))
+        self._names = frozenset(n for node in nodes for n in (*node.input, *node.output, node.name))
+        self._builder = GraphBuilder(name, self._names)
         self._arrays: dict[str, NDArray[Any]] = initial_arrays(model)
         self._labels: set[str] = set()
-        self._unsupported: list[Unsupported] = []
+        self._refused = Refusals()
         self._missing: set[str] = set()  # outputs of unsupported nodes, and what depends on them
         # values that are no tensors of static shape, and the nodes that compute each of them:
         # they exist only within one host operator
@@ -82,16 +103,17 @@ class Conversion:
             self._convert(node)
         for info in self._graph.output:
             self._finish_output(info.name)
-        if self._unsupported:
-            count = len(self._unsupported)
-            raise UnsupportedModelError(
-                f"{count} node{'s are' if count > 1 else ' is'} not supported: "
-                f"{kinds_of(self._unsupported)}",
-                f"model {self._builder.name}",
-                advice_for(self._unsupported),
-            )
+        if self._refused.nodes:
+            raise self._refused.error(self._builder.name, self.values_advice)
         outputs = {info.name: info.name for info in self._graph.output}
         return Network(self._builder.name, self._builder.finish(outputs))
+
+    @property
+    def values_advice(self) -> str:
+        """To give inputs values that decide an ``If`` which cannot be imported; empty without."""
+        lost = {refused.label for refused in self._refused.nodes if refused.operator == "If"}
+        choices = [n for n in self._graph.node if not lost.isdisjoint((n.name, *n.output))]
+        return advice_on_values(deciding_inputs(self._graph, choices))
 
     def _convert(self, node: onnx.NodeProto) -> None:
         label = self._label(node)
@@ -122,11 +144,11 @@ class Conversion:
             if self._is_of_integers(node):
                 self._keep_integers(node, label, layer)
             return
-        branch = taken_branch(node, label, self._arrays)
-        if branch is not None:
-            members, constants = branch
-            self._arrays.update(constants)
-            self._place_all(members, layer, on_host)
+        side = taken_side(node, self._arrays)
+        if side is not None:
+            branch = branch_of(node, side, free_prefix(label, self._names))
+            self._arrays.update(branch.constants)
+            self._place_all(branch.emitting(node.output), layer, on_host)
             return
         self._place_computed(node, label, layer, on_host)
 
@@ -163,36 +185,90 @@ class Conversion:
         attempts: list[Callable[[], None]] = [
             lambda: self._import(node, label, layer),
             lambda: self._place_all(self._expand(node, label), layer, on_host=False),
+            lambda: self._place_both(node, label, layer),
         ]
         if on_host:
             attempts.append(lambda: self._place_on_host(node, label, layer))
             attempts.append(lambda: self._place_all(self._expand(node, label), layer, True))
-        reasons = []
+        reasons: list[str] = []
         for attempt in attempts:
             mark = self._builder.mark()
             try:
                 attempt()
+                self._note(node, label, reasons)
                 return
             except UnsupportedError as reason:
                 reasons.append(str(reason))
             except GraphError as error:
                 reasons.append(error.what)
+            except ModelImportError as error:
+                if on_host or not self._is_impossible(node):
+                    raise
+                raise ImpossibleError(error.what) from error
             self._builder.roll_back(mark)
-        raise UnsupportedError("; ".join(dict.fromkeys(filter(None, reasons))))
+        if not on_host and self._is_impossible(node):
+            raise ImpossibleError(joined(reasons))
+        raise UnsupportedError(joined(reasons))
+
+    def _note(self, node: onnx.NodeProto, label: str, reasons: Sequence[str]) -> None:
+        """Remember why no kernel computes what now exists within host operators only."""
+        internal = [name for name in node.output if name in self._internal]
+        if not internal or is_sized_by_data(node, self._arrays):
+            return
+        read = read_names(node)
+        own = Unsupported(qualified(node), label, joined(reasons))
+        follows = any(name in self._internal for name in read)
+        self._refused.note(self._refused.cause(read) if follows else own, internal)
+
+    def _is_impossible(self, node: onnx.NodeProto) -> bool:
+        return is_impossible(node, self._arrays, self._builder.types, self._setting)
 
     def _place_all(self, nodes: Sequence[onnx.NodeProto], layer: str, on_host: bool) -> None:
         self._read.update(name for node in nodes for name in read_names(node))
         for node in nodes:
             self._place(node, self._label(node), layer, on_host)
 
+    def _place_both(self, node: onnx.NodeProto, label: str, layer: str) -> None:
+        """Make both branches of an ``If`` parts of the graph, without the host, and choose.
+
+        The host would compute what is not asked for, and fail where that cannot be computed.
+        """
+        if not is_choice(node):
+            raise UnsupportedError("")
+        results = [self._place_branch(node, side, label, layer) for side in SIDES]
+        wanted = [index for index, name in enumerate(node.output) if name in self._read]
+        import_choice(self._site(node, label, layer), results, wanted)
+        for index in wanted:
+            self._check_imported(node.output[index])
+
+    def _place_branch(
+        self, node: onnx.NodeProto, side: str, label: str, layer: str
+    ) -> tuple[str, ...] | None:
+        """Make a branch a part of the graph; returns its results, None if it cannot be computed."""
+        mark = self._builder.mark()
+        branch = branch_of(node, side, free_prefix(f"{label}/{side}", self._names))
+        self._arrays.update(branch.constants)
+        self._read.update((*branch.results, *(n for m in branch.nodes for n in read_names(m))))
+        for member in branch.nodes:
+            try:
+                self._place(member, self._label(member), layer, on_host=False)
+            except ImpossibleError:
+                self._builder.roll_back(mark)
+                return None
+            except (UnsupportedError, ModelImportError) as error:
+                what = error.what if isinstance(error, ModelImportError) else str(error)
+                where = f"{qualified(member)} of its {side}"
+                raise UnsupportedError(f"{where}: {what}" if what else where) from error
+        return branch.results
+
     def _expand(self, node: onnx.NodeProto, label: str) -> list[onnx.NodeProto]:
         return expanded(node, label, self._arrays, self._builder.types, self._setting)
 
     def _import(self, node: onnx.NodeProto, label: str, layer: str) -> None:
         """Hand the node to the importer of its operator."""
-        if _qualified(node) not in IMPORTERS:
+        if qualified(node) not in IMPORTERS:
             raise UnsupportedError("")
-        node = without_empty_past(node, _qualified(node), self._shape_of)
+        node = without_empty_past(node, qualified(node), self._shape_of)
         types = self._builder.types
         for name in node.input:
             if name in self._internal:
@@ -201,16 +277,7 @@ class Conversion:
                 raise UnsupportedError(f"its input {name!r} has type {types[name]}")
         self._check_sizes(node)
         try:
-            site = Site(
-                node,
-                label,
-                self._version(""),
-                _attributes(node),
-                self._arrays,
-                self._builder,
-                layer,
-            )
-            IMPORTERS[_qualified(node)](site)
+            IMPORTERS[qualified(node)](self._site(node, label, layer))
         except _CONVERTER_ERRORS as error:
             raise ModelImportError(
                 f"the node cannot be read: {type(error).__name__}: {error}",
@@ -220,6 +287,10 @@ class Conversion:
         for name in node.output:
             if name in self._read:
                 self._check_imported(name)
+
+    def _site(self, node: onnx.NodeProto, label: str, layer: str) -> Site:
+        version, attributes = self._version(""), attributes_of(node)
+        return Site(node, label, version, attributes, self._arrays, self._builder, layer)
 
     def _shape_of(self, name: str) -> Shape | None:
         """The extents of a value, where they are known and hold for all data."""
@@ -249,7 +320,7 @@ class Conversion:
 
         Not one of onnxruntime's own that is imported otherwise: the reason why not is the answer.
         """
-        if node.domain == CONTRIB and _qualified(node) in IMPORTERS:
+        if node.domain == CONTRIB and qualified(node) in IMPORTERS:
             raise UnsupportedError("")
         wanted = [name for name in node.output if name in self._read]
         inputs = read_names(node)
@@ -270,8 +341,10 @@ class Conversion:
     def _finish_output(self, name: str) -> None:
         """Let the output ``name`` be a value of the graph, or list why it cannot be."""
         if name in self._internal:
-            node = self._internal[name][-1]
-            self._reject(node, name, "its shape depends on data, or it is no tensor")
+            operator = qualified(self._internal[name][-1])
+            reason = "its shape depends on data, or it is no tensor"
+            cause = self._refused.cause([name])
+            self._refused.add(cause or Unsupported(operator, name, reason))
         elif name not in self._builder.types and name not in self._missing:
             array = self._arrays[name]
             if TensorType(array.shape, str(array.dtype)).native:
@@ -290,7 +363,7 @@ class Conversion:
 
     def _looks_supported(self, node: onnx.NodeProto) -> bool:
         """Whether a node whose inputs are missing could be part of the graph with them."""
-        if _qualified(node) in IMPORTERS:
+        if qualified(node) in IMPORTERS:
             return True
         try:
             static_outputs([node], [], self._arrays, {}, self._setting)
@@ -299,7 +372,11 @@ class Conversion:
         return True
 
     def _reject(self, node: onnx.NodeProto, label: str, reason: str) -> None:
-        self._unsupported.append(Unsupported(_qualified(node), label, reason))
+        """Refuse a node, and what left a value that it reads without a type."""
+        cause = self._refused.cause(read_names(node))
+        if cause is not None:
+            self._refused.add(cause)
+        self._refused.add(Unsupported(qualified(node), label, reason))
         self._missing.update(node.output)
 
     def _label(self, node: onnx.NodeProto) -> str:
@@ -318,16 +395,3 @@ class Conversion:
     def _version(self, domain: str) -> int:
         versions = [o.version for o in self._setting.opsets if o.domain == domain]
         return max(versions, default=0)
-
-
-def _qualified(node: onnx.NodeProto) -> str:
-    """The operator, after its domain where that is not ONNX's own."""
-    return str(node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}")
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    values = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    return {
-        name: value.decode() if isinstance(value, bytes) else value
-        for name, value in values.items()
-    }

@@ -1,16 +1,11 @@
-"""Nodes that stand for other nodes: operators with a function body, branches that are decided."""
+"""Nodes that stand for other nodes: operators with a function body."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import onnx
-from numpy.typing import NDArray
-from onnx import defs, helper, inliner, numpy_helper
+from onnx import defs, helper, inliner
 
 from autosched.host.node_names import made_unique
-from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 from autosched.onnx.importer.piece import Arrays, Setting, Types, make_piece
 from autosched.onnx.importer.site import UnsupportedError
 from autosched.onnx.importer.wide_quantisation import quantisation_body
@@ -53,32 +48,6 @@ def expanded(
     if any(inner.op_type == node.op_type and inner.domain == node.domain for inner in body):
         raise UnsupportedError("its function body cannot be expanded")
     return made_unique(body, label, {name: name for name in outputs})
-
-
-def taken_branch(
-    node: onnx.NodeProto, label: str, arrays: Mapping[str, NDArray[Any]]
-) -> tuple[list[onnx.NodeProto], dict[str, NDArray[Any]]] | None:
-    """Nodes and constants of the branch that an ``If`` with a constant condition takes.
-
-    None for all other nodes.
-    """
-    if node.op_type != "If" or node.domain not in DEFAULT_DOMAINS or not node.input:
-        return None
-    condition = arrays.get(node.input[0])
-    if condition is None or condition.size != 1:
-        return None
-    wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
-    branch = next((item.g for item in node.attribute if item.name == wanted), None)
-    if branch is None or len(branch.output) != len(node.output):
-        return None
-    own = {tensor.name: f"{label}/{tensor.name}" for tensor in branch.initializer}
-    constants = {own[t.name]: numpy_helper.to_array(t) for t in branch.initializer}
-    members = list(branch.node)
-    for info, name in zip(branch.output, node.output, strict=True):
-        if name:
-            members.append(helper.make_node("Identity", [info.name], [name]))
-    kept = own | {name: name for name in node.output if name}
-    return made_unique(members, label, kept), constants
 
 
 def _has_body(node: onnx.NodeProto, version: int, typed: bool) -> bool:

@@ -14,9 +14,18 @@ from onnx import numpy_helper
 from autosched.graph.ops.base import MAX_VALUE_BYTES, TensorType
 from autosched.graph.ops.host import HostFunction
 from autosched.host.evaluator import PROBED, HostError, HostEvaluator
-from autosched.host.node_names import walk
+from autosched.host.node_names import read_names, walk
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 from autosched.onnx.importer.open_shapes import open_shapes
-from autosched.onnx.importer.piece import Arrays, Piece, Setting, Types, inferred_types, make_piece
+from autosched.onnx.importer.piece import (
+    Arrays,
+    Piece,
+    Setting,
+    Types,
+    inferred_types,
+    is_consistent,
+    make_piece,
+)
 from autosched.onnx.importer.randomness import random_operator
 from autosched.onnx.importer.reference_gaps import reference_gap
 from autosched.onnx.importer.site import UnsupportedError
@@ -93,6 +102,31 @@ def static_outputs(
         if kind.size_bytes > MAX_VALUE_BYTES:
             raise UnsupportedError(f"its output {name!r} needs {kind.size_bytes:,} bytes")
     return KnownResults(types_found, frozenset(probed))
+
+
+def is_impossible(node: onnx.NodeProto, arrays: Arrays, types: Types, setting: Setting) -> bool:
+    """Whether nothing can compute a node for the types of its inputs, whatever their elements are.
+
+    Only where onnx finds the types inconsistent, and its evaluation fails for all that is tried.
+
+    Args:
+        node: the ONNX node.
+        arrays: constants known so far, by name.
+        types: types of values known so far, by name.
+        setting: what all pieces of the model share.
+    """
+    known = all(name in arrays or name in types for name in read_names(node))
+    if node.domain not in DEFAULT_DOMAINS or not known:
+        return False
+    piece = make_piece([node], [name for name in node.output if name], arrays, types, setting)
+    kinds = [types[name] for name in piece.inputs]
+    if is_consistent(piece.model) or not _is_quick(piece, kinds):
+        return False
+    try:
+        evaluator = _evaluator(piece)
+    except UnsupportedError:
+        return False  # the operator is not known, which says nothing of the types
+    return all(_fails(evaluator, kinds, seed) for seed in _PROBE_SEEDS)
 
 
 def host_function(
@@ -178,6 +212,14 @@ def _evaluated(evaluator: HostEvaluator, kinds: Sequence[TensorType], seed: int)
         except HostError as error:
             failure = error
     raise failure
+
+
+def _fails(evaluator: HostEvaluator, kinds: Sequence[TensorType], seed: int) -> bool:
+    try:
+        _evaluated(evaluator, kinds, seed)
+    except HostError:
+        return True
+    return False
 
 
 def _is_quick(piece: Piece, inputs: Sequence[TensorType]) -> bool:

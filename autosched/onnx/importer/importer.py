@@ -19,10 +19,13 @@ from autosched.onnx.importer.shapes import (
     shapes_do_not_fit,
     with_static_inputs,
 )
+from autosched.onnx.importer.values import Values, fixed, given_arrays
 
 
 def from_onnx(
-    source: str | Path | bytes | onnx.ModelProto, shapes: Shapes | None = None
+    source: str | Path | bytes | onnx.ModelProto,
+    shapes: Shapes | None = None,
+    values: Values | None = None,
 ) -> Network:
     """Import an ONNX model (a file, its bytes, or the model itself) as a network.
 
@@ -32,23 +35,25 @@ def from_onnx(
     Args:
         source: path of the ``.onnx`` file, its bytes, or a loaded model.
         shapes: shapes of inputs, by name; needed where the model has symbolic dimensions.
+        values: values of inputs, by name, which become constants: numbers or arrays.
 
     Raises:
-        ModelImportError: the file is broken, an input has no static shape, weights hold NaN, or
-            nodes are not supported (the message lists all of them).
+        ModelImportError: the file is broken, an input has no static shape, a value does not fit its
+            input, weights hold NaN, or nodes are not supported (the message lists all of them).
     """
     model = load_model(source)
-    inputs = input_values(model, shapes)
+    arrays = given_arrays(values)
+    model, inputs = fixed(model, input_values(model, shapes, arrays), arrays)
     static, complaint = with_static_inputs(model, inputs)
     name = Path(source).stem if isinstance(source, str | Path) else model.graph.name or "onnx"
     promised = _promised(model, static, inputs)
+    conversion = Conversion(name, static, inputs, promised)
     try:
-        conversion = Conversion(name, static, inputs, promised)
         network = conversion.run()
     except UnsupportedModelError as error:
         if complaint is None:
             raise
-        raise shapes_do_not_fit(complaint) from error
+        raise shapes_do_not_fit(complaint, model, inputs, conversion.values_advice) from error
     firm = {n: kind for n, kind in promised.items() if n in conversion.assumed}
     _check_types(network, static, firm)
     return network

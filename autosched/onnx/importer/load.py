@@ -65,10 +65,15 @@ def initial_arrays(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
     Raises:
         ModelImportError: the data of one does not fit its shape.
     """
-    return {tensor.name: _array(tensor) for tensor in model.graph.initializer}
+    return {tensor.name: array_of(tensor) for tensor in model.graph.initializer}
 
 
-def _array(tensor: onnx.TensorProto) -> NDArray[Any]:
+def array_of(tensor: onnx.TensorProto) -> NDArray[Any]:
+    """The elements of a tensor; strings are objects.
+
+    Raises:
+        ModelImportError: its data do not fit its shape.
+    """
     try:
         array = np.asarray(numpy_helper.to_array(tensor))
     except Exception as error:  # wrong sizes, unknown types

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final
@@ -72,6 +72,19 @@ def open_shapes(nodes: Sequence[onnx.NodeProto], inputs: Iterable[str]) -> froze
         for node in walk(nodes):
             spread.over(node)
     return frozenset(spread.open)
+
+
+def is_sized_by_data(node: onnx.NodeProto, constants: Container[str]) -> bool:
+    """Whether the shape of a result follows from elements of what the node reads.
+
+    Not of an ``If``: its branches may have one shape.
+
+    Args:
+        node: the ONNX node.
+        constants: names of values that are the same in each run.
+    """
+    inputs = [name for name in read_names(node) if name not in constants]
+    return node.op_type != "If" and not open_shapes([node], inputs).isdisjoint(node.output)
 
 
 @dataclass(slots=True)

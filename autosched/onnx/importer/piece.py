@@ -95,7 +95,7 @@ def make_piece(
         "piece",
         [_typed(name, types.get(name)) for name in inputs],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
-        [_tensor(name, arrays[name]) for name in names if name in arrays],
+        [tensor_of(name, arrays[name]) for name in names if name in arrays],
     )
     state_old_defaults(body.node, setting.opset)
     model = helper.make_model(body, opset_imports=setting.opsets, ir_version=setting.ir_version)
@@ -111,6 +111,15 @@ def inferred_types(model: onnx.ModelProto, data: bool = True) -> dict[str, Tenso
     infos = (*result.graph.value_info, *result.graph.output)
     found = {info.name: type_of(info) for info in infos}
     return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def is_consistent(model: onnx.ModelProto) -> bool:
+    """Whether onnx infers the types of a model's values without any complaint."""
+    try:
+        infer_types(model, strict=True)
+    except Exception:  # InferenceError, or what else onnx raises
+        return False
+    return True
 
 
 def type_of(info: onnx.ValueInfoProto) -> TensorType | None:
@@ -145,7 +154,8 @@ def _typed(name: str, kind: TensorType | None) -> onnx.ValueInfoProto:
     return value_info(name, kind.shape, kind.dtype)
 
 
-def _tensor(name: str, array: NDArray[Any]) -> onnx.TensorProto:
+def tensor_of(name: str, array: NDArray[Any]) -> onnx.TensorProto:
+    """A constant of a model; objects are strings."""
     if array.dtype == object:
         texts = [str(text).encode() for text in array.reshape(-1)]
         return helper.make_tensor(name, onnx.TensorProto.STRING, array.shape, texts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import index
+from typing import Final
 
 import onnx
 from onnx import helper
@@ -17,7 +19,7 @@ from autosched.graph.errors import (
 from autosched.graph.ir import Value
 from autosched.graph.ops.base import Shape, check_size
 from autosched.onnx.importer.inference import infer_types
-from autosched.onnx.importer.piece import dtype_name
+from autosched.onnx.importer.piece import Arrays, dtype_name
 from autosched.onnx.importer.window_inference import infer_with_windows
 
 Dimension = int | str
@@ -25,27 +27,34 @@ Dimensions = tuple[Dimension, ...] | None
 Declared = tuple[str, str, Dimensions]  # name, dtype, dimensions
 Shapes = Mapping[str, Sequence[int]]
 
+# What onnx's inference writes around the node and what is wrong there.
+_ERROR_NAME: Final = re.compile(r"\[\w+Error\] (?:Inference error\(s\): )?")
+_NODE: Final = re.compile(r"\(op_type:(\w+)(?:, node name: (.*?))?\): ")
 
-def input_values(model: onnx.ModelProto, shapes: Shapes | None) -> tuple[Value, ...]:
+
+def input_values(
+    model: onnx.ModelProto, shapes: Shapes | None, arrays: Arrays | None = None
+) -> tuple[Value, ...]:
     """The model's inputs (initializers are none) with static shapes.
+
+    Args:
+        model: the model.
+        shapes: shapes of inputs, by name.
+        arrays: values of inputs, by name; those with dimensions say a shape, too.
 
     Raises:
         ModelImportError: a symbolic dimension without a shape in ``shapes``, a shape that
-            contradicts the model, an unknown name in ``shapes``, an input that is no tensor or
-            too large for any memory.
+            contradicts the model, an unknown name in ``shapes`` or ``arrays``, an input that is no
+            tensor or too large for any memory.
     """
-    given = _given(shapes)
+    shaped = {name: array.shape for name, array in (arrays or {}).items() if array.ndim}
+    given = shaped | _given(shapes)
     initialized = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in initialized]
     dtypes = {info.name: _dtype(info) for info in infos}
     declared = {info.name: _declared(info) for info in infos}
-    unknown = sorted(set(given) - set(declared))
-    if unknown:
-        raise ModelImportError(
-            f"shapes names {unknown[0]!r}, which is no input of the model",
-            "from_onnx",
-            f"inputs: {', '.join(declared)}",
-        )
+    for what, names in (("shapes", shapes or ()), ("values", arrays or ())):
+        check_known(what, names, declared)
     _check_all_static(declared, given)
     symbols: dict[str, int] = {}
     return tuple(
@@ -65,6 +74,17 @@ def _given(shapes: Shapes | None) -> dict[str, Shape]:
             "from_onnx",
             'give whole extents by the names of inputs, such as shapes={"x": (1, 3, 224, 224)}',
         ) from error
+
+
+def check_known(what: str, names: Iterable[str], declared: Collection[str]) -> None:
+    """Raise ModelImportError where the argument ``what`` names other inputs than are declared."""
+    unknown = sorted(set(names) - set(declared))
+    if unknown:
+        raise ModelImportError(
+            f"{what} names {unknown[0]!r}, which is no input of the model",
+            "from_onnx",
+            f"inputs: {', '.join(declared)}",
+        )
 
 
 def declared_tensors(model: onnx.ModelProto) -> tuple[list[Declared], list[Declared]]:
@@ -106,26 +126,48 @@ def with_static_inputs(
     try:
         return infer_with_windows(copy, _infer_strictly), None
     except Exception as error:  # InferenceError, or what else broken models make onnx raise
-        complaint = _first_line(error)
+        complaint = _complaint(error)
     try:
         return infer_with_windows(copy, infer_types), complaint
     except Exception as error:
-        raise shapes_do_not_fit(_first_line(error)) from error
+        raise shapes_do_not_fit(_complaint(error), model, inputs) from error
 
 
 def _infer_strictly(model: onnx.ModelProto) -> onnx.ModelProto:
     return infer_types(model, strict=True)
 
 
-def shapes_do_not_fit(complaint: str) -> ModelImportError:
-    """The error for a model that onnx finds inconsistent."""
+def shapes_do_not_fit(
+    complaint: str, model: onnx.ModelProto, inputs: Sequence[Value], advice: str = ""
+) -> ModelImportError:
+    """The error for a model that onnx finds inconsistent.
+
+    Args:
+        complaint: what it says.
+        model: as it was read.
+        inputs: with the shapes that they were given.
+        advice: what to do, empty for what helps always.
+    """
+    dims = {info.name: _declared(info) for info in model.graph.input}
+    given = [f"{v.name} {_text(v.shape)}" for v in inputs if _is_open(dims[v.name])]
+    shapes = f"other shapes than {', '.join(given)}, which may be too small" if given else ""
     return ModelImportError(
-        f"shapes do not fit: {complaint}", "from_onnx", "check the model and the shapes given"
+        f"shapes do not fit: {complaint}",
+        "from_onnx",
+        advice or (f"give {shapes}" if given else "check the model and the shapes given"),
     )
 
 
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+def _complaint(error: Exception) -> str:
+    """The first line of what onnx says, without its names of errors; the node comes first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = _ERROR_NAME.sub("", lines[0]) if lines else ""
+    return _NODE.sub(lambda n: f"{n[1]} {n[2]!r}: " if n[2] else f"{n[1]}: ", text)
+
+
+def _is_open(dims: Dimensions) -> bool:
+    """Whether a model leaves an extent open."""
+    return dims is None or any(isinstance(dim, str) for dim in dims)
 
 
 def _declared(info: onnx.ValueInfoProto) -> Dimensions:
@@ -142,9 +184,7 @@ def _declared(info: onnx.ValueInfoProto) -> Dimensions:
 
 def _check_all_static(declared: Mapping[str, Dimensions], given: Mapping[str, Shape]) -> None:
     symbolic = {
-        name: dims
-        for name, dims in declared.items()
-        if name not in given and (dims is None or any(isinstance(dim, str) for dim in dims))
+        name: dims for name, dims in declared.items() if name not in given and _is_open(dims)
     }
     if symbolic:
         listed = ", ".join(f"{name} {_text(dims)}" for name, dims in symbolic.items())
@@ -154,7 +194,8 @@ def _check_all_static(declared: Mapping[str, Dimensions], given: Mapping[str, Sh
             "from_onnx",
             "give a network of the shapes that you want, for example "
             f"autosched.from_onnx(path, shapes={{{example}}}) "
-            f"(on the command line: {_options(symbolic)})",
+            f"(on the command line: {_options(symbolic)}); a 1 stands for what is open, and many "
+            "networks need larger images or longer clips",
         )
 
 

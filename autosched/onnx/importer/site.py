@@ -9,17 +9,23 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import helper
 
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ops.base import Op, TensorType
 from autosched.graph.ops.elementwise import CastOp
+from autosched.onnx.importer.domains import DEFAULT_DOMAINS
 from autosched.system.stray_nans import stray_nans
 from sketch.lang.dtypes import SUPPORTED
 
 
 class UnsupportedError(Exception):
     """This node cannot be imported; the message says which part of it."""
+
+
+class ImpossibleError(UnsupportedError):
+    """Nothing can compute this node for the types of its inputs: where it is run, that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +61,18 @@ class Site:
         return index < len(self.node.input) and bool(self.node.input[index])
 
     def input(self, index: int) -> str:
-        """Input ``index`` as a value of the graph; a constant is added to it on first use.
+        """Input ``index`` as a value of the graph; as ``value``."""
+        return self.value(self.node.input[index])
+
+    def value(self, name: str) -> str:
+        """What is called so, as a value of the graph; a constant is added to it on first use.
 
         Raises:
             ModelImportError: some of the constant is NaN.
         """
-        name = self.node.input[index]
         if name not in self.builder.types:
             self.builder.constant(name, checked_constant(name, self.arrays[name]))
-        return str(name)
+        return name
 
     def plain_constant(self, index: int) -> NDArray[Any] | None:
         """The array behind input ``index``, unless the graph computes it, from constants or not."""
@@ -154,3 +163,17 @@ def checked_constant(name: str, array: NDArray[Any]) -> NDArray[Any]:
             "check how the model was trained or exported",
         )
     return array
+
+
+def qualified(node: onnx.NodeProto) -> str:
+    """The operator, after its domain where that is not ONNX's own."""
+    return str(node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}.{node.op_type}")
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
+    """The values of its attributes by name, strings decoded."""
+    values = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    return {
+        name: value.decode() if isinstance(value, bytes) else value
+        for name, value in values.items()
+    }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
+
+from autosched.graph.errors import UnsupportedModelError
 
 # Of what a message names: operators, nodes of each, and characters of a reason.
 _KINDS: Final = 6
@@ -27,6 +29,48 @@ class Unsupported:
     operator: str
     label: str
     reason: str = ""
+
+
+@dataclass(slots=True)
+class Refusals:
+    """What of one model cannot be imported.
+
+    Attributes:
+        nodes: each of them once, in the model's order.
+        causes: by value whose type is not known, the node that this began with and why no kernel
+            computes that.
+    """
+
+    nodes: list[Unsupported] = field(default_factory=list)
+    causes: dict[str, Unsupported] = field(default_factory=dict)
+
+    def add(self, node: Unsupported) -> None:
+        """A node that cannot be imported."""
+        if node not in self.nodes:
+            self.nodes.append(node)
+
+    def cause(self, values: Iterable[str]) -> Unsupported | None:
+        """What keeps the first of ``values`` without a known type from having one, if known."""
+        return next((self.causes[name] for name in values if name in self.causes), None)
+
+    def note(self, cause: Unsupported | None, values: Iterable[str]) -> None:
+        """Why ``values`` have no known types, where there is a reason."""
+        if cause is not None and cause.reason:
+            self.causes.update(dict.fromkeys(values, cause))
+
+    def error(self, model: str, advice: str) -> UnsupportedModelError:
+        """The one error that lists them; ``advice``: what to do, empty for what helps always."""
+        count = len(self.nodes)
+        return UnsupportedModelError(
+            f"{count} node{'s are' if count > 1 else ' is'} not supported: {kinds_of(self.nodes)}",
+            f"model {model}",
+            advice or advice_for(self.nodes),
+        )
+
+
+def joined(reasons: Iterable[str]) -> str:
+    """Each reason once, those that say nothing left out."""
+    return "; ".join(dict.fromkeys(filter(None, reasons)))
 
 
 def kinds_of(nodes: Sequence[Unsupported]) -> str:

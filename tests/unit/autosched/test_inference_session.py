@@ -251,3 +251,27 @@ def test_providers_and_options() -> None:
         session_of(b"nonsense")
     with pytest.raises(asd.AutoschedError, match="no such file"):
         session_of("missing.onnx")
+
+
+@pytest.mark.parametrize("batch", [3, "n"])
+def test_inputs_with_values_are_no_inputs_of_the_session(batch: int | str) -> None:
+    model = onnx.load_from_string(model_bytes(batch))
+    helper = onnx.helper
+    model.graph.input.append(helper.make_tensor_value_info("k", onnx.TensorProto.FLOAT, []))
+    model.graph.node.append(helper.make_node("Mul", ["y", "k"], ["z"]))
+    model.graph.output[0].name = "z"
+    data = model.SerializeToString()
+    session = session_of(data, values={"k": 2})
+    assert [arg.name for arg in session.get_inputs()] == ["x"]
+    (found,) = session.run(["z"], {"x": x_of(3)})
+    np.testing.assert_allclose(found, 2 * np.maximum(x_of(3) @ WEIGHTS, 0), rtol=1e-5, atol=1e-5)
+    with pytest.raises(InputError, match="k"):
+        session.run(None, {"x": x_of(3), "k": np.float32(2)})
+    with pytest.raises(asd.AutoschedError, match=r"values names 'q'.*inputs: x, k"):
+        session_of(data, values={"q": 2})
+
+
+def test_a_compiled_model_takes_no_values() -> None:
+    module = asd.compile(asd.zoo.build("mlp", image=4), threads=1, effort="none")
+    with pytest.raises(OptionError, match="values are for ONNX models"):
+        asd.InferenceSession(module, values={"k": 2})

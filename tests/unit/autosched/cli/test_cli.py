@@ -15,7 +15,7 @@ from autosched.cli.app import COMMANDS, main, make_parser
 from autosched.cli.command import write_json
 from autosched.cli.model import open_network
 from autosched.cli.policy import named_policy
-from autosched.cli.tune import tune_options
+from autosched.cli.tune import next_command, tune_options
 from autosched.measure.options import MeasureOptions
 from autosched.records.log import RecordLog
 from autosched.report.comparison import Comparison
@@ -171,6 +171,13 @@ def test_tune_passes_its_arguments_on_and_compares(
     assert json.loads((tmp_path / "r.json").read_text())["rows"][1]["median_ms"] == 1.0
     assert main(["tune", "mlp", "--budget", "1s", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_the_command_after_tuning_has_the_shapes_and_values_of_inputs() -> None:
+    line = "tune m.onnx --shape x=1,3 --value sr=16000 --value use=true"
+    args = make_parser().parse_args(line.split())
+    wanted = "autosched bench m.onnx --shape x=1,3 --value sr=16000 --value use=true --log m.jsonl"
+    assert next_command(args, "m.jsonl") == wanted
 
 
 def test_tune_sets_any_field_of_the_options(

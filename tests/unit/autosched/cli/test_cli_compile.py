@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import autosched as asd
 from autosched.cli.app import main
-from autosched.cli.command import named_shape
+from autosched.cli.command import named_shape, named_value
 from autosched.compilation.network import extract_checked, network_tasks
 from autosched.measure.result import Timing
 from autosched.onnx.export import to_onnx
@@ -74,6 +75,8 @@ def test_outputs_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["compile", "mlp.asd", "--threads", "2", "-o", "x"]) == 2
     assert main(["compile", "mlp", "--shape", "data=1,784"]) == 2
     assert "--shape is for .onnx files" in capsys.readouterr().err
+    assert main(["compile", "mlp", "--value", "k=1"]) == 2
+    assert "--value is for .onnx files" in capsys.readouterr().err
 
 
 def test_code_for_another_processor(tmp_path: Path) -> None:
@@ -106,6 +109,43 @@ def test_open_shapes_are_given(tmp_path: Path) -> None:
     name = model.graph.input[0].name
     assert main(["compile", str(path), "--shape", f"{name}=3x784", "-o", f"{tmp_path}/x.asd"]) == 0
     assert asd.load(tmp_path / "x.asd").inputs[0].shape == (3, 784)
+
+
+def test_values_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = to_onnx(build("mlp").graph)
+    first = model.graph.input[0]
+    path, saved = tmp_path / "fixed.onnx", str(tmp_path / "x.asd")
+    scale = onnx.helper.make_tensor_value_info("scale", onnx.TensorProto.FLOAT, [])
+    model.graph.input.append(scale)
+    scaled = onnx.helper.make_node("Mul", [first.name, "scale"], ["scaled"])
+    for node in model.graph.node:
+        node.input[:] = ["scaled" if name == first.name else name for name in node.input]
+    model.graph.node.insert(0, scaled)
+    path.write_bytes(model.SerializeToString())
+    line = ["compile", str(path), "--effort", "none", "--value"]
+    assert main([*line, "scale=0.5", "-o", saved]) == 0
+    assert [value.name for value in asd.load(saved).inputs] == [first.name]
+    assert main([*line, "scale=true", "-o", saved]) == 1
+    assert "value of input 'scale' does not fit: True is no float32" in capsys.readouterr().err
+    for command in ("compile", "bench"):
+        save = ["--save", f"{tmp_path}/y.asd"] if command == "compile" else []
+        assert main([command, saved, "--value", "scale=1", *save]) == 2
+        assert "--value is for .onnx files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("sr=16000", 16000), ("k=-0.5", -0.5), ("a=b=true", True), ("use=false", False)],
+)
+def test_values_as_texts(text: str, value: float) -> None:
+    found = named_value(text)
+    assert found == (text.rpartition("=")[0], value) and type(found[1]) is type(value)
+
+
+@pytest.mark.parametrize("text", ["16000", "=1", "x=", "x=fast", "x=1,2"])
+def test_malformed_values(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        named_value(text)
 
 
 @pytest.mark.parametrize("text", ["1,2,3", "=1,2", "x=1,0", "x=1,-1", "x=a"])

@@ -61,6 +61,7 @@ def test_a_missing_log_is_waited_for(
         (["."], 1, "the log is a directory"),
         (["log.jsonl", "--model", "mlp"], 1, "no record is of a task of this network"),
         (["log.jsonl", "--shape", "x=1,2"], 2, "--shape is for --model"),
+        (["log.jsonl", "--value", "x=1"], 2, "--value is for --model"),
         (["log.jsonl", "--port", "99999"], 2, "'99999' is not a port"),
         (["log.jsonl", "--port", "http"], 2, "'http' is not a port"),
     ],

@@ -189,6 +189,7 @@ def test_a_workload_is_compiled_with_its_constants(
         ("bench --workload mine.py:plain --args n=1,broken=true", 1, "ZeroDivisionError"),
         ("tune mlp --args n=1", 2, "are for --workload"),
         ("tune --workload C2D --shape data=1,2", 2, "use --args"),
+        ("tune --workload C2D --value h=1", 2, "use --args"),
         ("bench mlp.asd --args n=1", 2, "fixed in a compiled module"),
         ("bench mlp.asd --effort quick", 2, "fixed in a compiled module"),
         ("costmodel eval --workload GMM --log none.jsonl", 1, "log does not exist"),

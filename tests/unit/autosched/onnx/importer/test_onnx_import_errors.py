@@ -136,6 +136,36 @@ def test_symbolic_shapes_must_be_given() -> None:
     assert "x (N, 3, H, W)" in str(caught.value)
     assert "shapes={'x': (1, 3, 1, 1)}" in str(caught.value)
     assert "--shape x=1,3,1,1" in str(caught.value)
+    assert "many networks need larger images" in str(caught.value)
+
+
+def test_images_that_are_too_small_are_named_where_it_begins() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="first"),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    model = _model(nodes, {"w": np.zeros((2, 3, 5, 5), np.float32)}, ("N", 3, "H", "W"))
+    assert from_onnx(model, {"x": (1, 3, 5, 5)}).outputs[0].shape == (1, 2, 1, 1)
+    with pytest.raises(ModelImportError) as caught:
+        from_onnx(model, {"x": (1, 3, 1, 1)})
+    text = str(caught.value)
+    assert "Conv 'first'" in text and "depends on data" not in text
+
+
+def test_what_onnx_finds_inconsistent_is_said_in_our_words() -> None:
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["half"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Resize", ["half", "", "twice"], ["whole"]),
+        helper.make_node("Concat", ["x", "whole"], ["y"], axis=1, name="join"),
+    ]
+    constants = {"twice": np.array([1, 1, 2, 2], np.float32)}
+    model = _model(nodes, constants, ("N", 3, "H", "W"))
+    assert from_onnx(model, {"x": (1, 3, 4, 4)}).outputs[0].shape == (1, 6, 4, 4)
+    with pytest.raises(ModelImportError) as caught:
+        from_onnx(model, {"x": (1, 3, 5, 4)})
+    text = str(caught.value)
+    assert "shapes do not fit: Concat 'join': " in text and "InferenceError" not in text
+    assert "give other shapes than x (1, 3, 5, 4), which may be too small" in text
 
 
 def test_the_advice_of_compile_gives_a_network(tmp_path: Path) -> None:
