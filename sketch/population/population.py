@@ -137,8 +137,7 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
     if blocks is not None:
         return _sample_blocks(sketch, blocks, count, rng)
     values = np.empty((count, len(sketch.decisions)), dtype=np.int64)
-    for n, decision in enumerate(sketch.decisions):
-        choices = np.array(decision.choices, dtype=np.int64)
+    for n, choices in enumerate(_choices(sketch)):
         values[:, n] = choices[rng.integers(0, len(choices), count)]
     drawn: set[int] = set()
     for members, table in register_tiles(sketch):
@@ -148,7 +147,7 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
         room = np.full(count, -(-chain.extent // chain.fixed), dtype=np.int64)
         for n in chain.columns:
             if n not in drawn:
-                choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
+                choices = _choices(sketch)[n]
                 fitting = np.maximum(np.searchsorted(choices, room, side="right"), 1)
                 values[:, n] = choices[(rng.random(count) * fitting).astype(np.int64)]
             room = -(-room // values[:, n])
@@ -174,6 +173,12 @@ def _sample_blocks(
         members = list(columns)
         values[:, members] = drawn.values[rng.permutation(best)][:, members]
     return Population(sketch, values)
+
+
+@kept
+def _choices(sketch: Sketch) -> tuple[Ints, ...]:
+    """The choices of every decision."""
+    return tuple([np.array(d.choices, dtype=np.int64) for d in sketch.decisions])
 
 
 @kept
@@ -263,7 +268,7 @@ def clamp(sketch: Sketch, values: Ints) -> Ints:
     for chain in sketch.chains:
         room = np.full(values.shape[0], -(-chain.extent // chain.fixed), dtype=np.int64)
         for n in chain.columns:
-            choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
+            choices = _choices(sketch)[n]
             top = np.maximum(np.searchsorted(choices, room, side="right") - 1, 0)
             result[:, n] = np.minimum(result[:, n], choices[top])
             room = -(-room // result[:, n])
@@ -280,8 +285,7 @@ def mutate(population: Population, rng: np.random.Generator) -> Population:
     moving = rng.random(count) < _MOVE_SHARE
     draws = rng.random(count)
     partner = _partners(sketch, column, rng.random(count))
-    for n, decision in enumerate(sketch.decisions):
-        choices = np.array(decision.choices, dtype=np.int64)
+    for n, choices in enumerate(_choices(sketch)):
         rows = np.flatnonzero(column == n)
         if not len(rows):
             continue
@@ -319,9 +323,8 @@ def _rebalance(
     rows = np.flatnonzero(moving & (partner >= 0))
     ratio = before[rows, column[rows]] / after[rows, column[rows]]
     wanted = np.maximum(np.rint(after[rows, partner[rows]] * ratio), 1).astype(np.int64)
-    for n, decision in enumerate(sketch.decisions):
+    for n, choices in enumerate(_choices(sketch)):
         mine = partner[rows] == n
-        choices = np.array(decision.choices, dtype=np.int64)
         top = np.maximum(np.searchsorted(choices, wanted[mine], side="right") - 1, 0)
         after[rows[mine], n] = choices[top]
 

@@ -16,8 +16,6 @@ Ints = NDArray[np.int64]
 
 # Most register tiles that are enumerated for one sketch.
 _MAX_TILES: Final = 16384
-# More than in the end, for few of those with all decisions fit the machine.
-_MOST_BEGUN: Final = 16 * _MAX_TILES
 # Tables that are kept, of a megabyte at most: those of the sketches of a task, and of the next one.
 _KEPT: Final = 32
 
@@ -95,8 +93,10 @@ def _added(
     fitting = np.searchsorted(choices, room, side="right")[copies]
     ends = np.cumsum(fitting)
     total = int(fitting.sum())
-    if total > _MOST_BEGUN:
-        kept = _some(total, _MOST_BEGUN, rng)
+    # More than in the end, for few of those with all decisions fit the machine.
+    most = 16 * _MAX_TILES
+    if total > most:
+        kept = _some(total, most, rng)
         before = np.searchsorted(ends, kept, side="right")
     else:
         kept = np.arange(total)

@@ -275,21 +275,14 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_TILE_ALIGNMENT": "PTX: the widest access of a thread",
     },
     "sketch/population/plan.py": {"_LARGEST_BLOCK": "a limit of the C library's allocator"},
-    "sketch/population/population.py": {
-        "_MOVE_SHARE": "search",
-        "_OTHERS": "search",
-    },
+    "sketch/population/population.py": {"_MOVE_SHARE": "search", "_OTHERS": "search"},
     "sketch/population/recorded_range.py": {
         "_STEPS_FOR_EACH": "time of set-up",
         "_MOST_GROWTH": "time of set-up",
     },
     "sketch/population/smaller.py": {"_ROUNDS": "how long feasible rows are looked for"},
     "sketch/population/tape.py": {"_NEUTRAL": "arithmetic"},
-    "sketch/population/tile_tables.py": {
-        "_MAX_TILES": "size of a table",
-        "_MOST_BEGUN": "size of a table",
-        "_KEPT": "size of a cache",
-    },
+    "sketch/population/tile_tables.py": {"_MAX_TILES": "size of a table", "_KEPT": "of a cache"},
     "sketch/rules/block_structure.py": {"_LEAST_TILES": "search: what is worth a block"},
     "sketch/rules/chains.py": {"_LEAST_ROWS": "search: worth blocks"},
     "sketch/rules/foreign.py": {"_MOST_GROWTH": "what a user's rule may do"},
