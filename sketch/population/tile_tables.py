@@ -16,8 +16,8 @@ Ints = NDArray[np.int64]
 
 # Most register tiles that are enumerated for one sketch.
 _MAX_TILES: Final = 16384
-# Tables that are kept, of a megabyte at most: those of the sketches of a task, and of the next one.
-_KEPT: Final = 32
+# Tables that are kept, of a megabyte or so: the sketches of a task ask for few others in between.
+_KEPT: Final = 8
 
 
 class TileLevel(NamedTuple):
