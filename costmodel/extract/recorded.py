@@ -61,8 +61,7 @@ def draft_seconds(population: Population, once: bool = False) -> Floats:
     if not once:
         next(_uses(population.sketch))
         code = draft_code(population.sketch)
-        made_by = _recorded(population.sketch) if code is None else code
-        return made_by.draft_seconds(population)
+        return _replayed(population) if code is None else code.draft_seconds(population)
     sketch, total = population.sketch, np.zeros(population.count)
     with uncollected():
         nest = lower(sketch, population.columns())
@@ -130,7 +129,7 @@ def feature_code(sketch: Sketch) -> FeatureCode | None:
 @kept
 def draft_code(sketch: Sketch) -> DraftCode | None:
     """The code for the draft's seconds of a sketch; None where some operation has none."""
-    tape = _recorded(sketch).drafting
+    tape = _drafting(sketch)
     with uncollected():
         code = block_code(tape, range(len(tape.results)), np.float64)
     fixed = [0.0 if result.fixed is None else float(result.fixed) for result in tape.results]
@@ -161,14 +160,6 @@ class _Recorded:
                 statement, feature = self.table_rows[place]
                 values[statement, feature, part] = column
         return Features(values, self.statements)
-
-    def draft_seconds(self, population: Population) -> Floats:
-        """[P], the sum over statements."""
-        total = np.zeros(population.count)
-        for rows, columns in _parts(population):
-            for of_statement in self.drafting.replay(columns):
-                total[rows] += of_statement
-        return total
 
     @cached_property
     def fixed(self) -> NDArray[np.float32]:
@@ -220,3 +211,31 @@ def _recorded(sketch: Sketch) -> _Recorded:
 
     tape = record(extraction, 1 + len(names))
     return _Recorded(tape, tuple(places), tuple(statements))
+
+
+@kept
+def _drafting(sketch: Sketch) -> Tape:
+    """From 0 .. P-1 and the decisions' columns to the draft's seconds of each statement.
+
+    Recorded alone where nothing is recorded yet: of many sketches no other feature will be asked.
+    """
+    recorded = known_result(_recorded, sketch)
+    if recorded is not None:
+        return recorded.drafting
+    names = [decision.id for decision in sketch.decisions]
+
+    def drafts(inputs: Sequence[Any]) -> list[Any]:
+        programs, *columns = inputs
+        nest = lower(sketch, dict(zip(names, columns, strict=True)))
+        return draft_columns(nest, programs, sketch.target)
+
+    return record(drafts, 1 + len(names))
+
+
+def _replayed(population: Population) -> Floats:
+    """[P], the draft's seconds where there is no code for them."""
+    total = np.zeros(population.count)
+    for rows, columns in _parts(population):
+        for of_statement in _drafting(population.sketch).replay(columns):
+            total[rows] += of_statement
+    return total

@@ -278,7 +278,8 @@ def _record(
         values = dict(zip(names, columns, strict=True))
         nest, parts = lower_by_root(sketch, values, outline)
         of_roots = [judge(parts[root], sketch.target) for root in roots]
-        return [of_roots[0] if len(roots) == 1 else judge(nest, sketch.target), *of_roots]
+        return of_roots if len(roots) == 1 else [*of_roots, judge(nest, sketch.target)]
 
     tape = record(flags, len(names))
-    return {root: tape.only([n]) for n, root in enumerate([None, *roots])}
+    tapes = [tape.only([n]) for n in range(len(tape.results))]
+    return {None: tapes[-1], **dict(zip(roots, tapes, strict=False))}

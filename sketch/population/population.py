@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sketch.errors import ScheduleError
 from sketch.lang.kept import kept
 from sketch.population.feasible import BlockDraw, feasible, fills, hardware_of
+from sketch.population.tile_tables import TileLevel, tile_table
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.program import root_host
 from sketch.schedule.sketch import Sketch
@@ -26,8 +27,6 @@ Ints = NDArray[np.int64]
 
 # Share of mutations that move a factor between two levels of an axis; the others re-draw a value.
 _MOVE_SHARE: Final = 0.5
-# Most register tiles that are enumerated for one sketch.
-_MAX_TILES: Final = 16384
 # Where few rows use all of the machine, one of so many is another one.
 _OTHERS: Final = 8
 
@@ -138,8 +137,7 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
     if blocks is not None:
         return _sample_blocks(sketch, blocks, count, rng)
     values = np.empty((count, len(sketch.decisions)), dtype=np.int64)
-    for n, decision in enumerate(sketch.decisions):
-        choices = np.array(decision.choices, dtype=np.int64)
+    for n, choices in enumerate(_choices(sketch)):
         values[:, n] = choices[rng.integers(0, len(choices), count)]
     drawn: set[int] = set()
     for members, table in register_tiles(sketch):
@@ -149,7 +147,7 @@ def sample(sketch: Sketch, count: int, rng: np.random.Generator) -> Population:
         room = np.full(count, -(-chain.extent // chain.fixed), dtype=np.int64)
         for n in chain.columns:
             if n not in drawn:
-                choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
+                choices = _choices(sketch)[n]
                 fitting = np.maximum(np.searchsorted(choices, room, side="right"), 1)
                 values[:, n] = choices[(rng.random(count) * fitting).astype(np.int64)]
             room = -(-room // values[:, n])
@@ -175,6 +173,12 @@ def _sample_blocks(
         members = list(columns)
         values[:, members] = drawn.values[rng.permutation(best)][:, members]
     return Population(sketch, values)
+
+
+@kept
+def _choices(sketch: Sketch) -> tuple[Ints, ...]:
+    """The choices of every decision."""
+    return tuple([np.array(d.choices, dtype=np.int64) for d in sketch.decisions])
 
 
 @kept
@@ -223,46 +227,39 @@ def mix_nests(population: Population, rng: np.random.Generator) -> Population:
 
 
 def _feasible_tiles(sketch: Sketch, root: StageId, members: Sequence[int]) -> Ints:
-    names = [d.id for d in sketch.decisions]
-    rng = np.random.default_rng(0)
-    table = _tile_table(sketch, members, rng)
-    table = table[_some(len(table), _MAX_TILES, rng)]
-    rows = np.ones((len(table), len(names)), dtype=np.int64)
-    rows[:, list(members)] = table
-    fitting = (clamp(sketch, rows) == rows).all(axis=1)
-    table, rows = table[fitting], rows[fitting]
-    fits = feasible(sketch, Population(sketch, rows).columns(), root)
+    table = tile_table(_tile_levels(sketch, members), sketch.target.registers)
+    table = table[_within_axes(sketch, members, table)]
+    # One number of every other decision: what depends on these alone is computed once.
+    one = np.ones(1, dtype=np.int64)
+    values = {decision.id: one for decision in sketch.decisions}
+    for n, trips in zip(members, np.ascontiguousarray(table.T), strict=True):
+        values[sketch.decisions[n].id] = trips
+    fits = feasible(sketch, values, root)
     return table[fits] if fits.any() else table[:1]
 
 
-def _some(count: int, most: int, rng: np.random.Generator) -> Ints | slice:
-    """Which of ``count`` rows to keep, so that they are at most ``most``."""
-    return np.sort(rng.choice(count, most, replace=False)) if count > most else slice(None)
+def _tile_levels(sketch: Sketch, members: Sequence[int]) -> tuple[TileLevel, ...]:
+    """The decisions ``members`` of unrolled loops."""
+    decisions = [sketch.decisions[n] for n in members]
+    stages = list(dict.fromkeys(decision.stage for decision in decisions))
+    return tuple(
+        TileLevel(d.choices, None if d.id in sketch.unrolled_reductions else stages.index(d.stage))
+        for d in decisions
+    )
 
 
-def _tile_table(sketch: Sketch, members: Sequence[int], rng: np.random.Generator) -> Ints:
-    """Combinations of the decisions ``members``, but for those whose copies of a stage alone need
-    more registers than there are; a random part of them where they are very many, as those of
-    several products in a nest are.
-    """
-    table = np.ones((1, 0), dtype=np.int64)
-    copies: dict[StageId, Ints] = {}
-    for n in members:
-        decision = sketch.decisions[n]
-        choices = np.array(decision.choices, dtype=np.int64)
-        # Of each combination with each choice the numbers first: most of them fall out.
-        kept = np.arange(len(table) * len(choices))
-        stage = decision.stage
-        if decision.id not in sketch.unrolled_reductions:
-            every = copies.get(stage, np.ones(len(table), np.int64))[:, None] * choices
-            kept = np.flatnonzero(every <= sketch.target.registers)
-            # More than in the end, for few of those with all decisions fit the machine.
-            kept = kept[_some(len(kept), 16 * _MAX_TILES, rng)]
-            copies[stage] = every
-        rows, chosen = np.divmod(kept, len(choices))
-        table = np.column_stack((table[rows], choices[chosen]))
-        copies = {k: v.reshape(-1)[kept] if v.ndim > 1 else v[rows] for k, v in copies.items()}
-    return table
+def _within_axes(sketch: Sketch, members: Sequence[int], table: Ints) -> NDArray[np.bool_]:
+    """The rows of ``table`` that ``clamp`` leaves as they are, where all other decisions are 1."""
+    trips_of = dict(zip(members, table.T, strict=True))
+    within = np.ones(len(table), dtype=np.bool_)
+    for chain in sketch.chains:
+        room: int | Ints = -(-chain.extent // chain.fixed)
+        for n in chain.columns:
+            if n in trips_of:
+                trips = trips_of[n]
+                within &= trips <= np.maximum(room, sketch.decisions[n].choices[0])
+                room = -(-room // trips)
+    return within
 
 
 def clamp(sketch: Sketch, values: Ints) -> Ints:
@@ -271,7 +268,7 @@ def clamp(sketch: Sketch, values: Ints) -> Ints:
     for chain in sketch.chains:
         room = np.full(values.shape[0], -(-chain.extent // chain.fixed), dtype=np.int64)
         for n in chain.columns:
-            choices = np.array(sketch.decisions[n].choices, dtype=np.int64)
+            choices = _choices(sketch)[n]
             top = np.maximum(np.searchsorted(choices, room, side="right") - 1, 0)
             result[:, n] = np.minimum(result[:, n], choices[top])
             room = -(-room // result[:, n])
@@ -288,8 +285,7 @@ def mutate(population: Population, rng: np.random.Generator) -> Population:
     moving = rng.random(count) < _MOVE_SHARE
     draws = rng.random(count)
     partner = _partners(sketch, column, rng.random(count))
-    for n, decision in enumerate(sketch.decisions):
-        choices = np.array(decision.choices, dtype=np.int64)
+    for n, choices in enumerate(_choices(sketch)):
         rows = np.flatnonzero(column == n)
         if not len(rows):
             continue
@@ -327,9 +323,8 @@ def _rebalance(
     rows = np.flatnonzero(moving & (partner >= 0))
     ratio = before[rows, column[rows]] / after[rows, column[rows]]
     wanted = np.maximum(np.rint(after[rows, partner[rows]] * ratio), 1).astype(np.int64)
-    for n, decision in enumerate(sketch.decisions):
+    for n, choices in enumerate(_choices(sketch)):
         mine = partner[rows] == n
-        choices = np.array(decision.choices, dtype=np.int64)
         top = np.maximum(np.searchsorted(choices, wanted[mine], side="right") - 1, 0)
         after[rows[mine], n] = choices[top]
 

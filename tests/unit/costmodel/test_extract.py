@@ -94,6 +94,14 @@ def test_a_row_alone_has_the_features_that_it_has_among_others(target: Target) -
             np.testing.assert_array_equal(alone[:, :, 0], features_of(rows).values[:, :, index])
 
 
+def test_drafts_that_are_recorded_alone_are_those_that_come_with_all_features() -> None:
+    for sketch in generate(matmul_dag(8, 24, 32), SMALL):
+        rows = sample(sketch, 128, np.random.default_rng(0))
+        features_of(rows)  # so many are recorded
+        fresh = Population(replace(sketch), rows.values)
+        np.testing.assert_array_equal(draft_seconds(fresh), draft_seconds(rows))
+
+
 def test_values_are_finite_and_shares_are_shares(
     populations: list[Population], target: Target
 ) -> None:
