@@ -18,6 +18,7 @@ from autosched.graph.optimize import optimize, optimize_narrow
 from autosched.graph.own_results import own_results
 from autosched.graph.parts import ValuePart, parts_of
 from autosched.graph.passes.concat import split_concats
+from autosched.graph.passes.wide_products import widen_products
 from autosched.graph.product_chains import chain_products
 from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
@@ -88,6 +89,7 @@ def extract(
     chains: bool = False,
     cache_bytes: int | None = None,
     algorithms: tuple[Algorithm, ...] = ALGORITHMS,
+    widened: Collection[str] = (),
 ) -> Extraction:
     """Optimise, fuse and lower a model; subgraphs of one structural key share one program object.
 
@@ -100,10 +102,12 @@ def extract(
         cache_bytes: pointwise and depthwise convolutions with more between them than such caches
             keep share a kernel; None: none do.
         algorithms: other ways to compute a program that may be chosen.
+        widened: types of operands that products of many rows are computed of in float32.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
-    graph = optimize_narrow(with_reduced(optimize(network.graph), network.reduced))
-    programs = _Programs(chains, cache_bytes, algorithms)
+    graph = with_reduced(optimize(network.graph), network.reduced)
+    graph = optimize_narrow(widen_products(graph, widened))
+    programs = _Programs(chains, cache_bytes, algorithms, widened)
     return _extract(graph, programs, {value.name for value in graph.inputs})
 
 
@@ -115,6 +119,7 @@ class _Programs:
         chains: see ``extract``.
         cache_bytes: see ``extract``.
         algorithms: see ``extract``.
+        widened: see ``extract``.
         by_key: the distinct programs.
         numbers: how many kernels and loops have each name.
     """
@@ -122,6 +127,7 @@ class _Programs:
     chains: bool
     cache_bytes: int | None
     algorithms: tuple[Algorithm, ...]
+    widened: Collection[str]
     by_key: dict[str, ComputeDAG] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
 
@@ -171,7 +177,8 @@ def _loop(
     programs: _Programs,
 ) -> LoopCall:
     function, _ = loop_key(node)
-    body = own_results(optimize(function.body), function.states)
+    body = widen_products(optimize(function.body), programs.widened)
+    body = own_results(body, function.states)
     name = programs.label(node.op.kind)
     while any(value.startswith(f"{name}/") for value in graph.types):  # so are the body's called
         name = programs.label(node.op.kind)
