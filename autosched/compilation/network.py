@@ -39,7 +39,7 @@ from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
 from sketch.rules.backend import algorithms_of, sketch_backend
 from sketch.target.target import Target
-from sketch.target.units import floats_without_units
+from sketch.target.units import multiplied_halves
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -88,8 +88,8 @@ def extract_checked(network: Network, target: Target) -> Extraction:
     check_no_nan(network.graph.constants)
     backend = sketch_backend(target)
     cache_bytes = target.l2_bytes * target.threads if backend.chains else None
-    algorithms, widened = algorithms_of(target), floats_without_units(target)
-    extraction = extract(network, backend.chains, cache_bytes, algorithms, widened)
+    algorithms, units = algorithms_of(target), multiplied_halves(target)
+    extraction = extract(network, backend.chains, cache_bytes, algorithms, units)
     check_no_nan(extraction.constants)  # folding may divide by zero
     return extraction
 

@@ -89,7 +89,7 @@ def extract(
     chains: bool = False,
     cache_bytes: int | None = None,
     algorithms: tuple[Algorithm, ...] = ALGORITHMS,
-    widened: Collection[str] = (),
+    units: Collection[str] | None = None,
 ) -> Extraction:
     """Optimise, fuse and lower a model; subgraphs of one structural key share one program object.
 
@@ -102,12 +102,13 @@ def extract(
         cache_bytes: pointwise and depthwise convolutions with more between them than such caches
             keep share a kernel; None: none do.
         algorithms: other ways to compute a program that may be chosen.
-        widened: types of operands that products of many rows are computed of in float32.
+        units: 16-bit floats that units multiply: products of others with many rows are computed in
+            float32; None: none are.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
     graph = with_reduced(optimize(network.graph), network.reduced)
-    graph = optimize_narrow(widen_products(graph, widened))
-    programs = _Programs(chains, cache_bytes, algorithms, widened)
+    graph = optimize_narrow(widen_products(graph, units))
+    programs = _Programs(chains, cache_bytes, algorithms, units)
     return _extract(graph, programs, {value.name for value in graph.inputs})
 
 
@@ -119,7 +120,7 @@ class _Programs:
         chains: see ``extract``.
         cache_bytes: see ``extract``.
         algorithms: see ``extract``.
-        widened: see ``extract``.
+        units: see ``extract``.
         by_key: the distinct programs.
         numbers: how many kernels and loops have each name.
     """
@@ -127,7 +128,7 @@ class _Programs:
     chains: bool
     cache_bytes: int | None
     algorithms: tuple[Algorithm, ...]
-    widened: Collection[str]
+    units: Collection[str] | None
     by_key: dict[str, ComputeDAG] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
 
@@ -177,7 +178,7 @@ def _loop(
     programs: _Programs,
 ) -> LoopCall:
     function, _ = loop_key(node)
-    body = widen_products(optimize(function.body), programs.widened)
+    body = widen_products(optimize(function.body), programs.units)
     body = own_results(body, function.states)
     name = programs.label(node.op.kind)
     while any(value.startswith(f"{name}/") for value in graph.types):  # so are the body's called

@@ -17,56 +17,80 @@ from math import prod
 from typing import Final
 
 from autosched.graph.ir import Graph, Node
-from autosched.graph.ops.base import Op, Pattern
+from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.einsum import Einsum
-from autosched.graph.ops.elementwise import CastOp
+from autosched.graph.ops.elementwise import BinaryOp, CastOp, Clip, UnaryOp, Where
 from autosched.graph.ops.matmul import Dense, MatMul, matmul_labels
 from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.graph.passes.dead_code import remove_dead_code
 from autosched.graph.passes.rewriter import GraphRewriter
+from sketch.lang.dtypes import is_storage_float
 
 _WIDE: Final = "float32"
-# Products that each element of both operands and of the result has to be part of: with fewer,
-# conversions are hidden behind memory.
-_LEAST_REUSE: Final = 12
+_ELEMENT_WISE: Final = (BinaryOp, UnaryOp, Clip, Where)
+# Products that elements have to be part of, each; with fewer, conversions hide behind memory: those
+# of constants, and of data that are no operand of a constant or are alone in their channel.
+_LEAST_OF_CONSTANTS: Final = 4
+_LEAST_OF_DATA: Final = 12
 
 
-def widen_products(graph: Graph, narrow: Collection[str]) -> Graph:
+def widen_products(graph: Graph, units: Collection[str] | None) -> Graph:
     """An optimised graph with the rewrite above; the graph itself where there are no such products.
 
     Args:
         graph: any.
-        narrow: the types of operands that products are widened of.
+        units: 16-bit floats that units multiply as they are; None: all are left as they are.
     """
-    found = [node for node in graph.nodes if _is_of(graph, node, narrow) and _is_busy(graph, node)]
-    return remove_dead_code(_WideProducts(graph, found).run()) if found else graph
+    if units is None:
+        return graph
+    found = [node for node in graph.nodes if _is_emulated(graph, node, units)]
+    busy = [node for node in found if _is_busy(graph, node)]
+    return remove_dead_code(_WideProducts(graph, busy).run()) if busy else graph
 
 
-def _is_of(graph: Graph, node: Node, narrow: Collection[str]) -> bool:
-    """Whether a node is a product of two operands of one of these types, in no type of its own."""
+def _is_emulated(graph: Graph, node: Node, units: Collection[str]) -> bool:
+    """Whether a node is a product of two operands that no unit multiplies, in no type of its own.
+
+    No unit is for channels by themselves.
+    """
     if not isinstance(node.op, Conv | Dense | MatMul | Einsum) or node.op.dtype is not None:
         return False
-    pair = not isinstance(node.op, Einsum) or len(node.inputs) == 2
-    return pair and graph.types[node.output].dtype in narrow
+    if isinstance(node.op, Einsum) and len(node.inputs) != 2:
+        return False
+    dtype = graph.types[node.output].dtype
+    return is_storage_float(dtype) and (dtype not in units or _is_depthwise(graph, node))
+
+
+def _is_depthwise(graph: Graph, node: Node) -> bool:
+    return isinstance(node.op, Conv) and node.op.weight(_shape(graph, node, 1)).is_depthwise
+
+
+def _shape(graph: Graph, node: Node, operand: int) -> Shape:
+    return graph.types[node.inputs[operand]].shape
 
 
 def _is_busy(graph: Graph, node: Node) -> bool:
-    """Whether each element of operands and result is part of enough products."""
-    sizes = [graph.types[name].size for name in (*node.inputs[:2], node.output)]
-    return _products(graph, node) >= _LEAST_REUSE * max(sizes)
+    """Whether elements of a constant, or of all data, are part of enough products."""
+    lhs, rhs = node.inputs[:2]
+    constants = [name for name in (lhs, rhs) if name in graph.constants]
+    if _is_depthwise(graph, node):
+        least, names = _LEAST_OF_DATA, [lhs]
+    elif constants:
+        least, names = _LEAST_OF_CONSTANTS, constants
+    else:
+        least, names = _LEAST_OF_DATA, [lhs, rhs]
+    return _products(graph, node) >= least * max(graph.types[name].size for name in names)
 
 
 def _products(graph: Graph, node: Node) -> int:
-    """How many products a node sums; 0: of each channel by itself."""
+    """How many products a node sums."""
     op, (lhs, rhs) = node.op, (graph.types[name] for name in node.inputs[:2])
     result = graph.types[node.output]
     if isinstance(op, Conv):
         form = op.weight(rhs.shape)
-        if form.is_depthwise:
-            return 0
         taps = prod(form.kernel)
         each = form.outputs if op.transposed else form.inputs
         return (lhs.size if op.transposed else result.size) * taps * each
@@ -121,6 +145,8 @@ class _WideProducts(GraphRewriter):
             self._rounded(node, self._wide[node.output])
         elif node.op == CastOp(_WIDE) and node.inputs[0] in self._wanted:
             self._instead[node.output] = self._widened(node.inputs[0])
+        elif isinstance(node.op, _ELEMENT_WISE) and self._shared.intersection(node.inputs):
+            self._element_wise(node)
         else:
             self.builder.copy(node, [self._read(node, name) for name in node.inputs])
 
@@ -133,6 +159,24 @@ class _WideProducts(GraphRewriter):
         name = self.builder.unique(f"{node.output}.wide")
         inputs = [self._widened(name) for name in node.inputs]
         return self.builder.add(op, inputs, name, node.name, node.origins)
+
+    def _element_wise(self, node: Node) -> None:
+        """``node`` on wide operands, as arithmetic on narrow ones is done."""
+        inputs = [self._as_operand(name) for name in node.inputs]
+        if not is_storage_float(self.graph.types[node.output].dtype):
+            self.builder.copy(node, inputs)
+            return
+        label = self.builder.unique(f"{node.output}.wide")
+        wide = self.builder.add(node.op, inputs, label, node.name, node.origins)
+        self._rounded(node, wide)
+
+    def _as_operand(self, name: str) -> str:
+        """A value, widened for one reader unless the wide form is there anyway."""
+        if not is_storage_float(self.graph.types[name].dtype):
+            return self.value(name)
+        if name in self._shared or name in self.graph.constants:
+            return self._widened(name)
+        return self.builder.add(CastOp(_WIDE), (name,), origins=())
 
     def _rounded(self, node: Node, wide: str) -> None:
         """The old value of ``node``, of its wide form."""
