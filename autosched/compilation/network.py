@@ -88,8 +88,8 @@ def extract_checked(network: Network, target: Target) -> Extraction:
     check_no_nan(network.graph.constants)
     backend = sketch_backend(target)
     cache_bytes = target.l2_bytes * target.threads if backend.chains else None
-    algorithms, units = algorithms_of(target), multiplied_halves(target)
-    extraction = extract(network, backend.chains, cache_bytes, algorithms, units)
+    units = multiplied_halves(target) if backend.widens else None
+    extraction = extract(network, backend.chains, cache_bytes, algorithms_of(target), units)
     check_no_nan(extraction.constants)  # folding may divide by zero
     return extraction
 

@@ -18,10 +18,10 @@ from autosched.graph.optimize import optimize, optimize_narrow
 from autosched.graph.own_results import own_results
 from autosched.graph.parts import ValuePart, parts_of
 from autosched.graph.passes.concat import split_concats
-from autosched.graph.passes.wide_products import widen_products
 from autosched.graph.product_chains import chain_products
 from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
+from autosched.graph.wide_products import widen_products
 from sketch.analysis.store_places import keeps_to_dimensions
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.derive import ALGORITHMS, Algorithm, variants_of

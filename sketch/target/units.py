@@ -273,11 +273,7 @@ def units_of(target: Target) -> tuple[TensorUnit, ...]:
     return tuple(unit for unit in known if unit.fragments is not None or unit.columns == lanes)
 
 
-def multiplied_halves(target: Target) -> tuple[str, ...] | None:
-    """The 16-bit floats that units of a CPU multiply; vectors multiply them as float32.  None: of
-    other machines, which are made for them.
-    """
-    if target.kind != "cpu":
-        return None
+def multiplied_halves(target: Target) -> tuple[str, ...]:
+    """The 16-bit floats that units of a target multiply as they are."""
     factors = {unit.factor for unit in units_of(target)}
     return tuple(dtype for dtype in STORAGE_FLOATS if dtype in factors)

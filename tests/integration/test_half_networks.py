@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import autosched as asd
+from autosched.compilation.network import extract_checked
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network, Value
@@ -20,6 +21,7 @@ from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.matmul import MatMul
 from codegen.host import cpu_target, host_target
+from sketch.target.gpu_targets import cuda_target
 from sketch.target.target import Target
 from tests.support.cpu_targets import label, runnable
 
@@ -156,3 +158,12 @@ def test_exported_modules_have_the_same_results(tmp_path: object) -> None:
     inputs = {"x": rng.standard_normal(data).astype(np.float16)}
     again = asd.load(path).run(inputs)["y"]
     np.testing.assert_array_equal(again, module.run(inputs)["y"])
+
+
+def test_kernels_of_gpus_read_narrow_numbers() -> None:
+    op, data, weight, constant = CASES["convolution"]
+    net = network(op, (data, weight), "float16", constant, np.ones(weight))
+    wide = extract_checked(net, HOST).constants.values()
+    narrow = extract_checked(net, cuda_target("sm_90")).constants.values()
+    assert {str(array.dtype) for array in wide} == {"float32"}
+    assert {str(array.dtype) for array in narrow} == {"float16"}

@@ -22,7 +22,7 @@ from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.shape import Concat, Reshape
 from autosched.graph.optimize import optimize
-from autosched.graph.passes.wide_products import widen_products
+from autosched.graph.wide_products import widen_products
 
 NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 HALF = "float16"
