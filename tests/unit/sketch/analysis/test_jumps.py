@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sketch.analysis.jumps import jumps, rounds_sums
+from sketch.analysis.jumps import jumps, rounded_to
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import Expr, cast, select, unary
@@ -58,6 +58,7 @@ def test_what_becomes_of_sums_may_be_rounded() -> None:
     narrow = _cast(total, "bfloat16")
     wide = _cast(narrow, "float32")
     both = compute((4,), lambda i: total[i] + wide[i], name="both")
-    assert rounds_sums([narrow]) and rounds_sums([wide])
-    assert not rounds_sums([total]) and not rounds_sums([both])
-    assert not rounds_sums([narrow, total])
+    assert rounded_to([narrow]) == rounded_to([wide]) == "bfloat16"
+    assert rounded_to([_cast(total, "float16"), wide]) == "bfloat16"
+    assert rounded_to([total]) is rounded_to([both]) is rounded_to([narrow, total]) is None
+    assert rounded_to([_cast(placeholder((4,), name="x"), "float32")]) is None
