@@ -39,6 +39,7 @@ from autosched.system.user_warnings import notify
 from autosched.tasks.spec import TaskSpec
 from sketch.rules.backend import algorithms_of, sketch_backend
 from sketch.target.target import Target
+from sketch.target.units import multiplied_halves
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Network
@@ -87,7 +88,8 @@ def extract_checked(network: Network, target: Target) -> Extraction:
     check_no_nan(network.graph.constants)
     backend = sketch_backend(target)
     cache_bytes = target.l2_bytes * target.threads if backend.chains else None
-    extraction = extract(network, backend.chains, cache_bytes, algorithms_of(target))
+    units = multiplied_halves(target) if backend.widens else None
+    extraction = extract(network, backend.chains, cache_bytes, algorithms_of(target), units)
     check_no_nan(extraction.constants)  # folding may divide by zero
     return extraction
 

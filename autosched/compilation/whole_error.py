@@ -20,7 +20,7 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.cpu_program import CpuProgram
 from autosched.runtime.random_arrays import random_arrays
 from codegen.passes.partial_sums import SHORT_TERMS
-from sketch.analysis.jumps import jumps
+from sketch.analysis.jumps import jumps, rounded_to
 from sketch.lang.reducers import adds_floats
 from sketch.variants import error_growth
 
@@ -129,6 +129,8 @@ def _result_type(item: Scheduled) -> str:
     """Of its results, where errors as small as those of variants show in them; "" where they do
     not, as rounding to integers or 16 bits makes larger ones.
     """
+    if rounded_to(item.task.dag.outputs) is not None:
+        return ""
     dtypes = {array.dtype for array in item.task.dag.output_arrays}
     return dtypes.pop() if len(dtypes) == 1 and dtypes <= {"float32", "float64"} else ""
 

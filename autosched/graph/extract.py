@@ -21,6 +21,7 @@ from autosched.graph.passes.concat import split_concats
 from autosched.graph.product_chains import chain_products
 from autosched.graph.reduced import with_reduced
 from autosched.graph.subgraph import LoweredGroup, Subgraph, lower_group
+from autosched.graph.wide_products import widen_products
 from sketch.analysis.store_places import keeps_to_dimensions
 from sketch.dag.dag import ComputeDAG
 from sketch.variants.derive import ALGORITHMS, Algorithm, variants_of
@@ -88,6 +89,7 @@ def extract(
     chains: bool = False,
     cache_bytes: int | None = None,
     algorithms: tuple[Algorithm, ...] = ALGORITHMS,
+    units: Collection[str] | None = None,
 ) -> Extraction:
     """Optimise, fuse and lower a model; subgraphs of one structural key share one program object.
 
@@ -100,10 +102,13 @@ def extract(
         cache_bytes: pointwise and depthwise convolutions with more between them than such caches
             keep share a kernel; None: none do.
         algorithms: other ways to compute a program that may be chosen.
+        units: 16-bit floats that units multiply: products of others with many rows are computed in
+            float32; None: none are.
     """
     network = model if isinstance(model, Network) else Network(model.name, model)
-    graph = optimize_narrow(with_reduced(optimize(network.graph), network.reduced))
-    programs = _Programs(chains, cache_bytes, algorithms)
+    graph = with_reduced(optimize(network.graph), network.reduced)
+    graph = optimize_narrow(widen_products(graph, units))
+    programs = _Programs(chains, cache_bytes, algorithms, units)
     return _extract(graph, programs, {value.name for value in graph.inputs})
 
 
@@ -115,6 +120,7 @@ class _Programs:
         chains: see ``extract``.
         cache_bytes: see ``extract``.
         algorithms: see ``extract``.
+        units: see ``extract``.
         by_key: the distinct programs.
         numbers: how many kernels and loops have each name.
     """
@@ -122,6 +128,7 @@ class _Programs:
     chains: bool
     cache_bytes: int | None
     algorithms: tuple[Algorithm, ...]
+    units: Collection[str] | None
     by_key: dict[str, ComputeDAG] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
 
@@ -171,7 +178,8 @@ def _loop(
     programs: _Programs,
 ) -> LoopCall:
     function, _ = loop_key(node)
-    body = own_results(optimize(function.body), function.states)
+    body = widen_products(optimize(function.body), programs.units)
+    body = own_results(body, function.states)
     name = programs.label(node.op.kind)
     while any(value.startswith(f"{name}/") for value in graph.types):  # so are the body's called
         name = programs.label(node.op.kind)

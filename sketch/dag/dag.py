@@ -120,6 +120,14 @@ class ComputeDAG(KeepsResults):
         return {output_name(tensor): tensor.dtype for tensor in self.outputs}
 
     @cached_property
+    def stages_of_outputs(self) -> dict[str, tuple[Tensor, ...]]:
+        """The results that the result arrays are made of, by the arrays' names."""
+        found: dict[str, tuple[Tensor, ...]] = {}
+        for tensor in self.outputs:
+            found[output_name(tensor)] = (*found.get(output_name(tensor), ()), tensor)
+        return found
+
+    @cached_property
     def _neighbours(self) -> dict[int, tuple[tuple[Operation, ...], tuple[Compute, ...]]]:
         producers: dict[int, dict[int, Operation]] = {}
         consumers: dict[int, dict[int, Compute]] = {}

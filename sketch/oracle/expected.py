@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import ml_dtypes
 import numpy as np
 
+from sketch.analysis.jumps import rounded_to
 from sketch.dag.dag import ComputeDAG
 from sketch.errors import ExpressionError
 from sketch.lang.dtypes import numpy_dtype
 from sketch.lang.reducers import adds_floats
 from sketch.lang.scalar_functions import Array
+from sketch.lang.tensor import Tensor
 
 # A value within twice its bound is right: code may round in another order than the program says.
 _SLACK: Final = 2.0
@@ -30,8 +32,9 @@ class Samples:
         shape: shape of the whole array.
         values: [P] (or ``shape``, if ``positions`` is None), float64, or exact integers / bools.
         positions: int64 [P], flat row-major positions of the values; None means all.
-        rounding: relative error that storing the output may add: one unit in the last place of a
-            16-bit float, which rounds the other way when arithmetic differs a little; else 0.
+        rounding: relative error that storing the output, or what it is made of, may add: one unit
+            in the last place of a 16-bit float, which rounds the other way when arithmetic differs
+            a little; else 0.
         bounds: like ``values``, float64: how far each value may be off by rounding (infinite where
             it is not known).  Integers and booleans have them where floats decide: a number that is
             rounded to an integer may be as near to the middle of two as its own roundings.  None:
@@ -175,7 +178,11 @@ def adds_up_floats(dag: ComputeDAG) -> bool:
 
 
 def samples_of(
-    shape: tuple[int, ...], values: Array, positions: Array | None, bounds: Array, dtype: str
+    shape: tuple[int, ...],
+    values: Array,
+    positions: Array | None,
+    bounds: Array,
+    stages: Sequence[Tensor],
 ) -> Samples:
     """Values of an output with what they may be off by.
 
@@ -185,11 +192,12 @@ def samples_of(
         positions: of the values, flat; None: all of them.
         bounds: of their rounding errors, like ``values``; those of integers and booleans hold as
             they are.
-        dtype: of the output.
+        stages: that make the output, all of one type.
     """
     if values.dtype.kind != "f":
         return Samples(shape, values, positions, bounds=bounds)
-    rounding = _ROUNDING.get(dtype, 0.0)
+    rounding = _ROUNDING.get(rounded_to(stages) or "", 0.0)
+    dtype = stages[0].dtype
     limits = ml_dtypes.finfo(numpy_dtype(dtype))
     least, most = float(limits.smallest_normal), float(limits.max)
     values = np.where(np.abs(values) > most, np.copysign(np.inf, values), values)

@@ -30,10 +30,10 @@ def reference(dag: ComputeDAG, inputs: Mapping[str, Array], rng: np.random.Gener
     for op in dag.stages:
         if id(op) in values:
             errors.add(op, box_errors(op, loader(values), errors))
-    bounds, dtypes = whole_outputs(dag, errors.values), dag.output_dtypes
+    bounds, stages = whole_outputs(dag, errors.values), dag.stages_of_outputs
     return Reference(
         {
-            name: samples_of(array.shape, array, None, bounds[name], dtypes[name])
+            name: samples_of(array.shape, array, None, bounds[name], stages[name])
             for name, array in whole_outputs(dag, values).items()
         },
         adds_up_floats(dag),

@@ -225,7 +225,7 @@ def _collect_samples(dag: ComputeDAG, known: _Known, points: dict[int, Array]) -
     outputs: dict[str, Samples] = {}
     for name, shape in shapes.items():
         positions, value, bound = (np.concatenate(c) for c in zip(*found[name], strict=True))
-        samples = samples_of(shape, value, positions, bound, dag.output_dtypes[name])
+        samples = samples_of(shape, value, positions, bound, dag.stages_of_outputs[name])
         outputs[name] = samples if known.bounded else replace(samples, bounds=None)
     return Reference(outputs, adds_up_floats(dag))
 

@@ -43,6 +43,7 @@ class SketchBackend:
             ``algorithms_of``.
         chains: whether the rules compute products of what other products make block by block.
         retired: ways that were among them once: logs have schedules of them.
+        widens: whether programs without units make float32 numbers of 16-bit ones for each product.
     """
 
     hardware: Hardware
@@ -50,6 +51,7 @@ class SketchBackend:
     algorithms: tuple[Algorithm, ...]
     chains: bool
     retired: tuple[Algorithm, ...] = ()
+    widens: bool = False
 
 
 CPU_SKETCHES: Final = SketchBackend(
@@ -75,6 +77,7 @@ CPU_SKETCHES: Final = SketchBackend(
     ALGORITHMS,
     True,
     RETIRED_ALGORITHMS,
+    widens=True,
 )
 GPU_SKETCHES: Final = SketchBackend(
     GPU,

@@ -11,7 +11,7 @@ from typing import Final
 
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
-from sketch.lang.dtypes import size_of
+from sketch.lang.dtypes import STORAGE_FLOATS, size_of
 from sketch.lang.expr import Expr, cast
 from sketch.lang.functions import round_tf32
 from sketch.lang.tensor import compute, placeholder, reduce_axis
@@ -271,3 +271,9 @@ def units_of(target: Target) -> tuple[TensorUnit, ...]:
     has, lanes = instructions_of(target), target.lanes()
     known = (unit for unit in UNITS if has.issuperset(unit.needs))
     return tuple(unit for unit in known if unit.fragments is not None or unit.columns == lanes)
+
+
+def multiplied_halves(target: Target) -> tuple[str, ...]:
+    """The 16-bit floats that units of a target multiply as they are."""
+    factors = {unit.factor for unit in units_of(target)}
+    return tuple(dtype for dtype in STORAGE_FLOATS if dtype in factors)

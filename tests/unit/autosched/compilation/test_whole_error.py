@@ -233,3 +233,21 @@ def test_a_kernel_with_short_sums_is_not_the_one_that_was_checked(short: bool) -
     unused: Any = None
     scheduled = Scheduled(unused, unused, "record", recalled, short_sums=short)
     assert scheduled.checked == (not short)
+
+
+def test_errors_of_variants_do_not_show_where_all_is_rounded_to_16_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second convolution reads float32 numbers that the first one's kernel has rounded."""
+    monkeypatch.setattr("autosched.search.unmeasured.SURE_BELOW", 1e9)
+    monkeypatch.setattr(unmeasured, "kernel_errors", lambda *_: (7e-6, 7e-6))
+    same = weights().astype(np.float16)
+    builder = GraphBuilder("half")
+    value = builder.input(Value("image", (1, CHANNELS, 12, 12), "float16"))
+    for n in range(3):
+        weight = builder.constant(f"w{n}", same)
+        value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, weight])
+    net = Network("half", builder.finish({"result": value}))
+    module = asd.compile(net, target=TARGET, accuracy="close")
+    found = [step.info.algorithm for step in module.program.kernel_steps if step.info.flops > 0]
+    assert len(found) == 3 and all(name.startswith("winograd") for name in found)

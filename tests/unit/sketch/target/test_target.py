@@ -12,6 +12,8 @@ from sketch.target.code_limits import CodeLimits
 from sketch.target.gpu_targets import ARCHS, CARDS, cuda_target, emulated
 from sketch.target.rates import USUAL_RATES, Rates, nominal_rates
 from sketch.target.target import MOST_THREADS, Target
+from sketch.target.units import multiplied_halves
+from tests.support.units import TILES, WIDE
 
 
 @pytest.mark.parametrize(
@@ -112,3 +114,10 @@ def test_caches_deliver_as_many_bytes_to_registers_of_any_length() -> None:
         assert delivered == {64 * getattr(USUAL_RATES, name)}
     assert rates[16].loads == rates[32].loads < USUAL_RATES.loads
     assert cpu_target("cpu-avx2", 1).rates == rates[32]
+
+
+def test_units_multiply_some_16_bit_floats() -> None:
+    assert multiplied_halves(cpu_target("cpu-avx512", 1)) == ()
+    assert multiplied_halves(WIDE) == ("bfloat16",)
+    assert multiplied_halves(TILES) == ("float16", "bfloat16")
+    assert multiplied_halves(cuda_target("sm_75")) == ("float16",)
