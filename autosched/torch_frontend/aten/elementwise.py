@@ -227,10 +227,24 @@ def _identity(call: AtenCall) -> str:
 def _to_copy(call: AtenCall) -> str:
     """Another dtype; memory formats are no matter of values."""
     call.require(call.dtype in SUPPORTED, f"a conversion to {call.dtype}")
-    data = call.value("self")
+    return _converted(call, "self")
+
+
+def _converted(call: AtenCall, role: str) -> str:
+    """A tensor in the dtype of the result."""
+    data = call.value(role)
     fits = is_float(call.dtype) or call.dtype == _BOOL
     call.require(fits or not is_float(call.type_of(data).dtype), "numbers that may not fit")
     return call.add(CastOp(call.dtype), data)
+
+
+def _copy(call: AtenCall) -> str:
+    """Another tensor, as large and of the dtype as the one that it is written to."""
+    source = call["src"]
+    same = call.type_of(call.value("src")).dtype == call.dtype
+    data = call.value("src") if same else _converted(call, "src")
+    whole = call.shape("self")
+    return data if tuple(source.shape) == whole else call.add(Expand(whole), data)
 
 
 def _clamp(low: str, high: str, call: AtenCall) -> str:
@@ -279,6 +293,7 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "clamp.default": partial(_clamp, "min", "max"),
     "clamp.Tensor": _clamp_by_tensors,
     "clone.default": _identity,
+    "copy.default": _copy,
     "detach.default": _identity,
     "fill.Scalar": partial(_filled, "value"),
     "full_like.default": partial(_filled, "fill_value"),
