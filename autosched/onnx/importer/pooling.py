@@ -6,12 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from autosched.graph.max_positions import max_positions
+from autosched.graph.ops.elementwise import Identity
 from autosched.graph.ops.pooling import GlobalPool, Pool, PoolMode
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.onnx.importer.convolution import SAME, per_dimension, same_totals, window_padding
-from autosched.onnx.importer.max_positions import emit_positions
 from autosched.onnx.importer.power import absolute_power, root
 from autosched.onnx.importer.site import Site, UnsupportedError
+from autosched.onnx.importer.site_parts import SiteParts
 from sketch.lang.dtypes import is_float
 
 
@@ -20,7 +22,9 @@ def _import_pool(mode: PoolMode, site: Site) -> None:
     pool = _pool(site, mode)
     site.emit(pool, [site.input(0)])
     if site.wants(1):
-        emit_positions(site, pool)
+        by_columns = bool(site.attributes.get("storage_order", 0))
+        found = max_positions(SiteParts(site), site.input(0), pool, by_columns)
+        site.emit(Identity(), [found], 1)
 
 
 def _import_lp_pool(site: Site) -> None:

@@ -193,9 +193,18 @@ def _power_of_tensors(call: AtenCall) -> str:
 def _clamp_by_tensors(call: AtenCall) -> str:
     data = call.operand("self", call.dtype)
     for role, function in _LIMITS.items():
-        if call[role] is not None:
+        if call.given.get(role) is not None:
             data = call.add(BinaryOp(function), data, call.operand(role, call.dtype))
     return data
+
+
+def _trunc(call: AtenCall) -> str:
+    """Rounded to zero."""
+    data = call.value("self")
+    call.require(is_float(call.dtype), "integers that are whole anyway")
+    below = call.add(BinaryOp("lt"), data, call.number(0, call.dtype))
+    rounded = (call.add(UnaryOp(function), data) for function in ("ceil", "floor"))
+    return call.add(Where(), below, *rounded)
 
 
 def _filled(role: str, call: AtenCall) -> str:
@@ -240,11 +249,8 @@ def _converted(call: AtenCall, role: str) -> str:
 
 def _copy(call: AtenCall) -> str:
     """Another tensor, as large and of the dtype as the one that it is written to."""
-    source = call["src"]
-    same = call.type_of(call.value("src")).dtype == call.dtype
-    data = call.value("src") if same else _converted(call, "src")
-    whole = call.shape("self")
-    return data if tuple(source.shape) == whole else call.add(Expand(whole), data)
+    data, whole = _converted(call, "src"), call.shape("self")
+    return data if call.type_of(data).shape == whole else call.add(Expand(whole), data)
 
 
 def _clamp(low: str, high: str, call: AtenCall) -> str:
@@ -254,8 +260,12 @@ def _clamp(low: str, high: str, call: AtenCall) -> str:
     if call[low] is not None and call[high] is not None and call[low] > call[high]:
         lower = upper  # torch says that the upper one wins
     data = call.operand("self", call.dtype)
-    call.require(is_float(call.dtype), "limits of integers")
-    return call.add(Clip(lower, upper), data)
+    if is_float(call.dtype):
+        return call.add(Clip(lower, upper), data)
+    for function, limit in (("max", lower), ("min", upper)):
+        if limit is not None:
+            data = call.add(BinaryOp(function), data, call.number(limit, call.dtype))
+    return data
 
 
 def _overloads(names: Mapping[str, BinaryFunction], *sorts: str) -> dict[str, BinaryFunction]:
@@ -292,6 +302,8 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "bitwise_not.default": _bitwise_not,
     "clamp.default": partial(_clamp, "min", "max"),
     "clamp.Tensor": _clamp_by_tensors,
+    "clamp_max.Tensor": _clamp_by_tensors,
+    "clamp_min.Tensor": _clamp_by_tensors,
     "clone.default": _identity,
     "copy.default": _copy,
     "detach.default": _identity,
@@ -312,6 +324,7 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "rsub.Tensor": partial(_sum, "sub", True),
     "sub.Scalar": partial(_sum, "sub", False),
     "sub.Tensor": partial(_sum, "sub", False),
+    "trunc.default": _trunc,
     "where.self": _where,
     "zeros_like.default": partial(_filled_with, 0),
 }

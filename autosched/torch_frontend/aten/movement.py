@@ -8,11 +8,7 @@ from itertools import accumulate
 from math import prod
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from autosched.graph.ops.base import Shape, normalize_axis
-from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.movement import Expand, Slice, Triangle
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
@@ -98,7 +94,7 @@ def _stack(call: AtenCall) -> str:
     return call.add(Concat(axis), *(call.add(row, name) for name in names))
 
 
-def _part(call: AtenCall, axis: int, start: int, stop: int, step: int = 1) -> str:
+def part(call: AtenCall, axis: int, start: int, stop: int, step: int = 1) -> str:
     """Some positions of one dimension.
 
     Args:
@@ -118,13 +114,13 @@ def _part(call: AtenCall, axis: int, start: int, stop: int, step: int = 1) -> st
 def _slice(call: AtenCall) -> str:
     axis = axis_of(call)
     bounds = slice(call["start"], call["end"], call["step"])
-    return _part(call, axis, *bounds.indices(call.shape("self")[axis]))
+    return part(call, axis, *bounds.indices(call.shape("self")[axis]))
 
 
 def _select(call: AtenCall) -> str:
     axis, shape = axis_of(call), call.shape("self")
     place = normalize_axis(call["index"], shape[axis])
-    picked = _part(call, axis, place, place + 1)
+    picked = part(call, axis, place, place + 1)
     return call.add(Reshape((*shape[:axis], *shape[axis + 1 :])), picked)
 
 
@@ -140,7 +136,7 @@ def _split_with_sizes(call: AtenCall) -> tuple[str, ...]:
 def _parts(call: AtenCall, sizes: Sequence[int]) -> tuple[str, ...]:
     axis = axis_of(call)
     ends = accumulate(sizes)
-    return tuple(_part(call, axis, end - size, end) for end, size in zip(ends, sizes, strict=True))
+    return tuple(part(call, axis, end - size, end) for end, size in zip(ends, sizes, strict=True))
 
 
 def _unbind(call: AtenCall) -> tuple[str, ...]:
@@ -167,59 +163,12 @@ def _pad(call: AtenCall) -> str:
     return call.add(Pad(low, high, call["value"] or 0), call.value("self"))
 
 
-def _slice_scatter(call: AtenCall) -> str:
-    """Parts before and behind what is written, or, where there are gaps, picked elements."""
-    axis, extent = axis_of(call), call.shape("self")[axis_of(call)]
-    start, stop, step = slice(call["start"], call["end"], call["step"]).indices(extent)
-    source = call.operand("src", call.dtype)
-    if step == 1:
-        stop = max(start, stop)
-        before = [_part(call, axis, 0, start)] if start else []
-        behind = [_part(call, axis, stop, extent)] if stop < extent else []
-        written = [source] if stop > start else []
-        return call.add(Concat(axis), *before, *written, *behind)
-    places = np.arange(extent)
-    places[start:stop:step] = extent + np.arange(len(range(start, stop, step)))
-    joined = call.add(Concat(axis), call.value("self"), source)
-    return call.add(Gather(axis), joined, call.array(places))
-
-
-def _as_strided(call: AtenCall) -> str:
-    """Elements by where they are in memory, which ``self`` lies in as it did when it was traced."""
-    fake, shape = call.fakes["self"], call.shape("self")
-    offset = call["storage_offset"]
-    offset = fake.storage_offset() if offset is None else offset
-    wanted = _addresses(call["size"], call["stride"], offset)
-    own = _addresses(shape, fake.stride(), fake.storage_offset())
-    found = np.full(max(own.max(), wanted.max()) + 1, -1)
-    found[own.reshape(-1)] = np.arange(own.size)
-    places = found[wanted.reshape(-1)]
-    call.require(places.min() >= 0, "elements that are not its own")
-    flat = call.add(Reshape((own.size,)), call.value("self"))
-    first, count = int(places[0]), len(places)
-    if (places == np.arange(first, first + count)).all():
-        picked = call.add(Slice((first,), (first + count,), (1,)), flat)
-    else:
-        picked = call.add(Gather(0), flat, call.array(places))
-    return call.add(Reshape(tuple(wanted.shape)), picked)
-
-
-def _addresses(shape: Sequence[int], strides: Sequence[int], offset: int) -> NDArray[np.int64]:
-    """Where each element of a tensor is in memory."""
-    places = np.full((1,) * len(shape), offset, np.int64)
-    for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
-        row = [-1 if axis == other else 1 for other in range(len(shape))]
-        places = places + (np.arange(extent) * stride).reshape(row)
-    return places
-
-
 def _triangle(upper: bool, call: AtenCall) -> str:
     return call.add(Triangle(upper, call["diagonal"]), call.value("self"))
 
 
 MOVEMENT: Final[Mapping[str, Converter]] = {
     "_unsafe_view.default": _view,
-    "as_strided.default": _as_strided,
     "cat.default": _cat,
     "constant_pad_nd.default": _pad,
     "expand.default": _expand,
@@ -228,7 +177,6 @@ MOVEMENT: Final[Mapping[str, Converter]] = {
     "repeat.default": _repeat,
     "select.int": _select,
     "slice.Tensor": _slice,
-    "slice_scatter.default": _slice_scatter,
     "split.Tensor": _split,
     "split_with_sizes.default": _split_with_sizes,
     "squeeze.default": _squeeze,

@@ -11,10 +11,11 @@ from autosched.torch_frontend.aten.movement import MOVEMENT
 from autosched.torch_frontend.aten.norm import NORM
 from autosched.torch_frontend.aten.products import PRODUCTS
 from autosched.torch_frontend.aten.sampling import SAMPLING
+from autosched.torch_frontend.aten.views import VIEWS
 from autosched.torch_frontend.aten.windows import WINDOWS
 
 CONVERTERS: Final[Mapping[str, Converter]] = {
     f"aten.{name}": converter
-    for table in (ACTIVATIONS, ELEMENTWISE, INDEXING, MOVEMENT, NORM, PRODUCTS, SAMPLING, WINDOWS)
+    for table in (ACTIVATIONS, ELEMENTWISE, INDEXING, MOVEMENT, NORM, PRODUCTS, SAMPLING, VIEWS, WINDOWS)
     for name, converter in table.items()
 }
