@@ -176,8 +176,7 @@ class _Sampling:
         return self._shifted(self._binary("mul", slope, square), 1.0)
 
     def _far(self, distance: str) -> str:
-        """Weight of the element behind one at ``d``: ``((a e - 5 a) e + 8 a) e - 4 a``, e = d + 1.
-        """
+        """Weight of the next one behind: ``((a e - 5 a) e + 8 a) e - 4 a``, where e = d + 1."""
         behind = self._shifted(distance, 1.0)
         total = self._shifted(self._scaled(behind, _CUBIC), -5 * _CUBIC)
         for more in (8 * _CUBIC, -4 * _CUBIC):

@@ -20,7 +20,7 @@ Int64 = NDArray[np.int64]
 
 
 def max_positions(make: Appends, data: str, pool: Pool, by_columns: bool = False) -> str:
-    """The position of each maximum (its first) in the whole flattened data, int64.
+    """The position of each maximum (its first) in its flattened map, int64.
 
     Every window becomes a row of elements, of which the position of the largest is looked up.
 
@@ -42,8 +42,7 @@ def max_positions(make: Appends, data: str, pool: Pool, by_columns: bool = False
     # Elements outside stand for the first one inside, which loses against no element before it.
     first = np.take_along_axis(taps, valid.argmax(axis=1)[:, None], axis=1)
     taps = np.where(valid, taps, first)
-    elements = prod(spatial)
-    flat = make.add(Reshape((batch, channels, elements)), data)
+    flat = make.add(Reshape((batch, channels, prod(spatial))), data)
     rows = make.add(Gather(2), flat, make.array(taps))
     largest = make.add(ArgReduce("max", 3), rows)
     starts = np.arange(len(taps)) * taps.shape[1]
@@ -52,9 +51,7 @@ def max_positions(make: Appends, data: str, pool: Pool, by_columns: bool = False
     if by_columns:
         numbers = _by_columns(numbers, tuple(spatial))
     within = make.add(Gather(0), make.array(numbers), entry)
-    planes = np.arange(batch * channels).reshape(batch, channels, 1) * elements
-    whole = make.add(BinaryOp("add"), within, make.array(planes))
-    return make.add(Reshape((batch, channels, *windows)), whole)
+    return make.add(Reshape((batch, channels, *windows)), within)
 
 
 def _taps(spatial: Shape, windows: Shape, pool: Pool) -> tuple[Int64, NDArray[np.bool_]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend.aten.elementwise import is_half
 
+_WITHOUT_MIDDLE: Final = ("aten::upsample_linear1d", "aten::upsample_trilinear3d")
 _BICUBIC, _BORDER = 2, 1  # torch's numbers of grid_sample's modes
 
 
@@ -49,6 +50,8 @@ def _untranslatable(node: Any) -> str:
         return "scales a product whose addend torch leaves out, and ONNX multiplies by 0"
     if name == "aten::lstm" and _projects(given):
         return "projects its states, which torch's exporter ignores; use a Linear layer after it"
+    if name in _WITHOUT_MIDDLE and not given["align_corners"] and 1 in node.meta["val"].shape[2:]:
+        return "interpolates one element, which is in the middle for torch, and first in ONNX"
     modes = given.get("interpolation_mode"), given.get("padding_mode")
     if modes == (_BICUBIC, _BORDER):
         return "interpolates cubically beyond the border, where ONNX has other values"

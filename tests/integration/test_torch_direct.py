@@ -27,6 +27,10 @@ functional = lazily("torch.nn.functional")
 calls = lazily("tests.support.aten_calls")
 torch_backend = lazily("autosched.torch_frontend.backend")
 modules = lazily("tests.support.torch_modules")
+TABLES: Final = (
+    "activation", "elementwise", "indexing", "movement", "norm", "products", "sampling", "views",
+    "windows",
+)  # fmt: skip
 pytestmark = pytest.mark.usefixtures("torchlib")
 
 
@@ -64,9 +68,7 @@ def _operators(graph: Any) -> Iterator[str]:
     return (str(node.target) for node in graph.graph.nodes if node.op == "call_function")
 
 
-@pytest.mark.parametrize(
-    "table", ["activation", "elementwise", "indexing", "movement", "norm", "products", "windows"]
-)
+@pytest.mark.parametrize("table", TABLES)
 def test_operators_compute_what_torch_computes(table: str) -> None:
     for name, (function, args) in calls.TABLES[table].items():
         graph = _traced(function, args)
@@ -81,9 +83,7 @@ def test_every_converter_has_a_call() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "table", ["activation", "elementwise", "indexing", "movement", "norm", "products", "windows"]
-)
+@pytest.mark.parametrize("table", TABLES)
 def test_networks_are_those_of_the_way_through_onnx(table: str) -> None:
     """Many calls in one graph: an export takes half a second."""
     calls_of = [c for name, c in calls.TABLES[table].items() if name not in calls.NOT_EXPORTED]
@@ -179,6 +179,46 @@ def test_what_is_known_is_computed_at_once() -> None:
     _assert_equal(_reference(network, args), [function(*args)], "known")
 
 
+def test_memory_that_nobody_has_written_is_zero() -> None:
+    """It may hold NaN, and another run would see other numbers."""
+
+    def function(x: Any) -> Any:
+        rows = torch.full((5,), torch.nan, dtype=x.dtype)
+        rows = torch.empty_like(rows).slice_scatter(x, 0, 0, 3)
+        return rows.slice_scatter(x[:2] * 2, 0, 3, 5)
+
+    args = (torch.randn(3),)
+    network = _network(_traced(function, args), args)
+    assert not any(array.any() for array in network.graph.constants.values() if array.ndim)
+    _assert_equal(_reference(network, args), [function(*args)], "written")
+
+
+@pytest.mark.parametrize("mode", ["linear", "bilinear", "bicubic", "trilinear"])
+def test_one_element_is_interpolated_in_the_middle(mode: str) -> None:
+    def function(x: Any) -> Any:
+        return functional.interpolate(x, (1,) * rank, mode=mode) * 2
+
+    rank = {"linear": 1, "trilinear": 3}.get(mode, 2)
+    args = (torch.randn(2, 3, *(4, 7, 6)[:rank]),)
+    _assert_equal(_reference(_network(_traced(function, args), args), args), [function(*args)], "")
+
+
+def test_points_beyond_the_border_are_sampled_cubically() -> None:
+    def function(x: Any, points: Any) -> Any:
+        return torch.grid_sampler(x, points, 2, 1, False), torch.grid_sampler(x, points, 2, 1, True)
+
+    args = torch.randn(2, 3, 4, 5), torch.randn(2, 6, 2, 2) * 2
+    _assert_equal(_reference(_network(_traced(function, args), args), args), function(*args), "")
+
+
+def test_views_of_a_transposed_tensor_are_where_its_memory_is() -> None:
+    def function(x: Any) -> Any:
+        return torch.as_strided(x.t(), (2, 3), (1, 4)) * 2
+
+    args = (torch.randn(3, 4),)
+    _assert_equal(_reference(_network(_traced(function, args), args), args), [function(*args)], "")
+
+
 def test_indices_of_several_dtypes_are_taken_in_pairs() -> None:
     def function(x: Any, i: Any, j: Any) -> Any:
         return x[i, :, j]
@@ -210,7 +250,8 @@ def test_operators_without_a_converter_are_taken_apart_as_torch_does(function: A
         ("without a batch", lambda x: functional.adaptive_avg_pool2d(x, (2, 1))),
         ("by truth values", lambda x: x[torch.tensor([True, False, True, True])]),
         ("NaN in a constant", lambda x: x + torch.tensor([1.0, float("nan"), 1.0])),
-        ("nobody has computed", lambda x: torch.max_pool1d_with_indices(x, 2)[1]),
+        ("nobody has computed", lambda x: torch.native_layer_norm(x, (3,), None, None, 1e-5)[1]),
+        ("not its own", lambda x: x[:2].clone().as_strided((5,), (7,))),
         ("divisor", lambda x: functional.avg_pool2d(x[None], 2, divisor_override=3)),
         ("several dtypes", lambda x: torch.cat([x, x.double()])),
         ("may not fit", lambda x: x.long()),
@@ -360,6 +401,20 @@ def test_from_torch_gives_the_tasks_of_the_way_through_onnx(
 
 def _not_taken(_: Any) -> None:
     raise NotTakenError("no converter")
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_convolutions_of_volumes_need_no_bias(
+    batch: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's exporter would add zeros of the shape [6, 2]."""
+    monkeypatch.setattr(export, "network_of_program", _not_taken)
+    module = torch.nn.Conv3d(4, 6, 3, 2, (1, 0, 2), bias=False, groups=2).eval()
+    x = torch.randn(*batch, 4, 5, 6, 7)
+    network = asd.from_torch(module, x)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+    with torch.no_grad():
+        _assert_equal(_reference(network, [x]), [module(x)], "convolution")
 
 
 def test_what_has_no_converter_comes_by_onnx() -> None:

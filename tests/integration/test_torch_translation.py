@@ -251,12 +251,18 @@ REFUSED = {
     "interpolates cubically": lambda x: functional.grid_sample(
         x, x.permute(0, 2, 3, 1), "bicubic", "border", align_corners=True
     ),
+    "interpolates one element": lambda x: functional.interpolate(
+        x[None], (4, 1, 3), None, "trilinear"
+    ),
     "No ONNX function found for .*linalg": lambda x: torch.linalg.inv(x),
 }
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_what_the_exporter_gets_wrong_is_refused(reason: str) -> None:
+def test_what_the_exporter_gets_wrong_is_refused(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "network_of_program", _not_taken)
     with pytest.raises(ModelImportError, match=reason):
         asd.from_torch(modules.Function(REFUSED[reason]), torch.randn(1, 2, 8, 8))
 

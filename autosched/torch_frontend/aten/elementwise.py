@@ -149,7 +149,7 @@ def _compare(function: BinaryFunction, call: AtenCall) -> str:
     import torch
 
     dtype = str(torch.result_type(call.fakes["self"], call.fakes["other"])).removeprefix("torch.")
-    call.require(dtype != _BOOL, "a comparison of truth values")
+    call.require(dtype != _BOOL or function in ("eq", "ne"), "an order of truth values")
     operands = call.operand("self", dtype), call.operand("other", dtype)
     return call.add(BinaryOp(function), *operands)
 
@@ -262,7 +262,7 @@ def _clamp(low: str, high: str, call: AtenCall) -> str:
     data = call.operand("self", call.dtype)
     if is_float(call.dtype):
         return call.add(Clip(lower, upper), data)
-    for function, limit in (("max", lower), ("min", upper)):
+    for function, limit in zip(_LIMITS.values(), (lower, upper), strict=True):
         if limit is not None:
             data = call.add(BinaryOp(function), data, call.number(limit, call.dtype))
     return data
@@ -316,6 +316,7 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "masked_fill.Scalar": _masked_fill,
     "masked_fill.Tensor": _masked_fill,
     "ones_like.default": partial(_filled_with, 1),
+    "pow.Scalar": _power_of_tensors,
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power_of_tensors,
     "rsqrt.default": _rsqrt,

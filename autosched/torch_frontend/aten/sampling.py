@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from autosched.graph.grid_samples import MOST_CUBIC, GridSampling, Mode, Outside, grid_samples
+from autosched.graph.grid_samples import GridSampling, Mode, Outside, grid_samples
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.resample import Resample
 from autosched.graph.resize_tables import Interpolation, Resizing, table
@@ -51,12 +51,11 @@ def _nearest(exact: bool, call: AtenCall) -> str:
 def _interpolated(how: Interpolation, call: AtenCall) -> str:
     """Separably: one dimension after the other."""
     call.require(call.dtype == _FLOAT, f"interpolation of {call.dtype}")
-    aligned = call["align_corners"]
+    aligned, plain = call["align_corners"], how == _LINEAR  # which torch copies at any scale
     call.require(not (aligned and how.antialias), "smoothing with aligned corners")
     data = call.value("self")
     for axis, resizing, scale in _dimensions(call):
-        same = resizing.size == resizing.extent
-        if same and (aligned or scale is None or how.mode == "linear" and not how.antialias):
+        if resizing.size == resizing.extent and (aligned or scale is None or plain):
             continue
         if aligned:
             resizing = replace(resizing, scale=resizing.size / resizing.extent)
@@ -73,12 +72,10 @@ def _smoothed(how: Interpolation) -> Interpolation:
 
 def _grid_sampler(call: AtenCall) -> str:
     mode, outside = _MODES[call["interpolation_mode"]], _OUTSIDE[call["padding_mode"]]
-    rank = len(call.shape("input")) - 2
-    call.require(mode != "cubic" or rank <= MOST_CUBIC, "cubic samples of volumes")
-    values = call.values("input", "grid")
-    floats = all(call.type_of(value).dtype == _FLOAT for value in values)
+    data, grid = call.value("input"), call.value("grid")
+    floats = call.type_of(data).dtype == call.type_of(grid).dtype == _FLOAT
     call.require(floats, f"samples of {call.dtype}")
-    return grid_samples(call, *values, GridSampling(mode, outside, call["align_corners"]))
+    return grid_samples(call, data, grid, GridSampling(mode, outside, call["align_corners"]))
 
 
 SAMPLING: Final[Mapping[str, Converter]] = {

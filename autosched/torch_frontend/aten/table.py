@@ -16,6 +16,16 @@ from autosched.torch_frontend.aten.windows import WINDOWS
 
 CONVERTERS: Final[Mapping[str, Converter]] = {
     f"aten.{name}": converter
-    for table in (ACTIVATIONS, ELEMENTWISE, INDEXING, MOVEMENT, NORM, PRODUCTS, SAMPLING, VIEWS, WINDOWS)
+    for table in (
+        ACTIVATIONS,
+        ELEMENTWISE,
+        INDEXING,
+        MOVEMENT,
+        NORM,
+        PRODUCTS,
+        SAMPLING,
+        VIEWS,
+        WINDOWS,
+    )
     for name, converter in table.items()
 }

@@ -96,13 +96,12 @@ def _slice_scatter(call: AtenCall) -> str:
     """Parts before and behind what is written, or, where there are gaps, picked elements."""
     axis, extent = axis_of(call), call.shape("self")[axis_of(call)]
     start, stop, step = slice(call["start"], call["end"], call["step"]).indices(extent)
+    call.require(start < stop, "nothing that is written")
     source = call.operand("src", call.dtype)
     if step == 1:
-        stop = max(start, stop)
         before = [part(call, axis, 0, start)] if start else []
         behind = [part(call, axis, stop, extent)] if stop < extent else []
-        written = [source] if stop > start else []
-        return call.add(Concat(axis), *before, *written, *behind)
+        return call.add(Concat(axis), *before, source, *behind)
     places = np.arange(extent)
     places[start:stop:step] = extent + np.arange(len(range(start, stop, step)))
     joined = call.add(Concat(axis), call.value("self"), source)
