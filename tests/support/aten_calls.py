@@ -335,8 +335,8 @@ WINDOWS: Final[Calls] = {
 NOT_EXPORTED: Final = (
     "_adaptive_avg_pool3d.default", "_upsample_nearest_exact1d.default",
     "_upsample_nearest_exact2d.default", "_upsample_nearest_exact3d.default",
-    "copy.default", "diagonal_scatter.default", "grid_sampler_3d.default", "_prelu_kernel.default", "amax.default",
-    "cumprod.default",
+    "copy.default", "diagonal_scatter.default", "grid_sampler_3d.default",
+    "_prelu_kernel.default", "amax.default", "cumprod.default",
     "log_sigmoid_forward.default", "native_batch_norm.default", "rsub.Scalar", "squeeze.dim",
 )  # fmt: skip
 """Calls whose like torch's exporter to ONNX does not know, or writes with larger errors."""
