@@ -52,9 +52,11 @@ def _interpolated(how: Interpolation, call: AtenCall) -> str:
     """Separably: one dimension after the other."""
     call.require(call.dtype == _FLOAT, f"interpolation of {call.dtype}")
     aligned, plain = call["align_corners"], how == _LINEAR  # which torch copies at any scale
-    call.require(not (aligned and how.antialias), "smoothing with aligned corners")
+    dimensions = _dimensions(call)
+    scaled = any(scale is not None for _, _, scale in dimensions)
+    call.require(not (how.antialias and (aligned or scaled)), "smoothing by other than sizes")
     data = call.value("self")
-    for axis, resizing, scale in _dimensions(call):
+    for axis, resizing, scale in dimensions:
         if resizing.size == resizing.extent and (aligned or scale is None or plain):
             continue
         if aligned:
