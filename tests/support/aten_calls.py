@@ -153,6 +153,13 @@ ACTIVATIONS: Final[Calls] = {
     ),
 }
 INDEXING: Final[Calls] = {
+    "_embedding_bag_forward_only.default": (
+        lambda i, w: (
+            *(functional.embedding_bag(i, w, mode=mode) for mode in ("sum", "mean", "max")),
+            functional.embedding_bag(i, w, per_sample_weights=i + 0.5, mode="sum"),
+        ),
+        (INTEGERS % 8, MAPS[0, 0]),
+    ),
     "_unsafe_index.Tensor": (
         lambda x, i: aten._unsafe_index(x, [None, None, i.view(-1, 1) % 6, i[0] % 3]),
         (X, INTEGERS),
@@ -333,6 +340,7 @@ WINDOWS: Final[Calls] = {
     ),
 }
 NOT_EXPORTED: Final = (
+    "_embedding_bag_forward_only.default",
     "_adaptive_avg_pool3d.default", "_upsample_nearest_exact1d.default",
     "_upsample_nearest_exact2d.default", "_upsample_nearest_exact3d.default",
     "copy.default", "diagonal_scatter.default", "grid_sampler_3d.default",
