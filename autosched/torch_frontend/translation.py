@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend.aten.elementwise import is_half
 
-_WITHOUT_MIDDLE: Final = ("aten::upsample_linear1d", "aten::upsample_trilinear3d")
 _BICUBIC, _BORDER = 2, 1  # torch's numbers of grid_sample's modes
 
 
@@ -26,6 +25,7 @@ def make_translatable(graph: Any, where: str) -> None:
                 f"{node.target} {reason}", where, "use another form of the operator"
             )
         _fix_sizes(node)
+        _keep_scales(node)
         _leave_out_addend(node)
         _widen(node)
 
@@ -50,8 +50,6 @@ def _untranslatable(node: Any) -> str:
         return "scales a product whose addend torch leaves out, and ONNX multiplies by 0"
     if name == "aten::lstm" and _projects(given):
         return "projects its states, which torch's exporter ignores; use a Linear layer after it"
-    if name in _WITHOUT_MIDDLE and not given["align_corners"] and 1 in node.meta["val"].shape[2:]:
-        return "interpolates one element, which is in the middle for torch, and first in ONNX"
     modes = given.get("interpolation_mode"), given.get("padding_mode")
     if modes == (_BICUBIC, _BORDER):
         return "interpolates cubically beyond the border, where ONNX has other values"
@@ -67,11 +65,28 @@ def _projects(given: dict[str, Any]) -> bool:
 def _fix_sizes(node: Any) -> None:
     """Aligned corners: the size decides, but ONNX would compute with ``extent * scale``."""
     given = arguments_of(node)
-    if not given.get("align_corners") or not given.get("scale_factors"):
+    scales = [name for name, value in given.items() if name.startswith("scale") and value]
+    if not given.get("align_corners") or not scales:
         return
     sizes = [int(extent) for extent in node.meta["val"].shape[2:]]
-    changed = given | {"output_size": sizes, "scale_factors": None}
+    changed = given | {"output_size": sizes} | dict.fromkeys(scales)
     node.args, node.kwargs = tuple(changed.values()), {}
+
+
+def _keep_scales(node: Any) -> None:
+    """The exporter ignores scales that are not in a list."""
+    import torch
+
+    aten = torch.ops.aten
+    with_list = {
+        aten.upsample_linear1d.default: aten.upsample_linear1d.vec,
+        aten.upsample_trilinear3d.default: aten.upsample_trilinear3d.vec,
+    }
+    given = arguments_of(node)
+    scales = [value for name, value in given.items() if name.startswith("scales")]
+    if node.target in with_list and scales and None not in scales:
+        node.target = with_list[node.target]
+        node.args, node.kwargs = (given["self"], None, given["align_corners"], scales), {}
 
 
 def _leave_out_addend(node: Any) -> None:

@@ -111,7 +111,7 @@ ELEMENTWISE: Final[Calls] = {
     "bitwise_not.default": (lambda b, i: (~b, ~i), (BOOLS, BYTES)),
     "clamp.default": (
         lambda x, i: (x.clamp(min=0.1), x.clamp(-0.3, 0.2), x.clamp(2, -2), i.clamp(-2, 3)),
-        (X, INTEGERS),
+        (X, INTEGERS[1]),
     ),
     "clamp.Tensor": (lambda x, y: x.clamp(min=y, max=y + 0.5), (X, Y)),
     "clamp_max.Tensor": (torch.clamp_max, (X, Y)),
