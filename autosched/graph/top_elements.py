@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Protocol
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from autosched.graph.ops.base import Op, TensorType
+from autosched.graph.appends import Appends
 from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, CastOp, UnaryOp, Where
 from autosched.graph.ops.gather import GatherElements
 from autosched.graph.ops.reduce import ReduceOp
@@ -33,19 +32,6 @@ _PAIRS_OF_LONG_ROWS: Final = 1 << 18
 
 _COUNT: Final = "int32"
 _POSITION: Final = "int64"
-
-
-class Appends(Protocol):
-    """What adds operators to a network."""
-
-    def type_of(self, value: str) -> TensorType:
-        """Type of a value of the network."""
-
-    def add(self, op: Op, *inputs: str) -> str:
-        """Append ``op``; returns the name of its result."""
-
-    def array(self, array: NDArray[Any]) -> str:
-        """A constant."""
 
 
 def are_few(shape: Sequence[int], axis: int) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from autosched.torch_frontend.experts import expert_functions
+
+_MOST_BOUNDS: Final = 128  # each number is compared with all of them
 
 
 def missing_functions() -> dict[Any, Any]:
@@ -30,6 +32,10 @@ def missing_functions() -> dict[Any, Any]:
         aten.cdist.default: _distances,
         aten._cdist_forward.default: _distances,
         aten._trilinear.default: _trilinear,
+        aten.bucketize.Tensor: _buckets,
+        aten.searchsorted.Tensor: _searched,
+        aten.dist.default: _distance,
+        aten.exp2.default: _power_of_two,
         aten.kthvalue.default: _kth,
         aten.median.default: _whole_median,
         aten.median.dim: _median,
@@ -158,6 +164,41 @@ def _distances(x: Any, y: Any, p: float = 2, compute_mode: int | None = None) ->
     import torch
 
     return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, dim=-1)
+
+
+def _distance(x: Any, y: Any, p: float = 2) -> Any:
+    import torch
+
+    return torch.linalg.vector_norm(x - y, p)
+
+
+def _power_of_two(x: Any) -> Any:
+    import torch
+
+    return torch.pow(torch.full((), 2.0), x)
+
+
+def _buckets(x: Any, bounds: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    return _searched(bounds, x, out_int32=out_int32, right=right)
+
+
+def _searched(
+    rows: Any,
+    x: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """How many elements of its sorted row come before each; NaN is behind all numbers."""
+    import torch
+
+    if sorter is not None or rows.shape[-1] > _MOST_BOUNDS:
+        return NotImplemented
+    each, bounds = x.unsqueeze(-1), rows if rows.dim() == 1 else rows.unsqueeze(-2)
+    behind = each < bounds if right or side == "right" else each <= bounds
+    return (~behind).sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
 
 
 def _trilinear(x: Any, y: Any, z: Any, *axes: Sequence[int], **_: int) -> Any:

@@ -25,6 +25,7 @@ def make_translatable(graph: Any, where: str) -> None:
                 f"{node.target} {reason}", where, "use another form of the operator"
             )
         _fix_sizes(node)
+        _keep_scales(node)
         _leave_out_addend(node)
         _widen(node)
 
@@ -64,11 +65,28 @@ def _projects(given: dict[str, Any]) -> bool:
 def _fix_sizes(node: Any) -> None:
     """Aligned corners: the size decides, but ONNX would compute with ``extent * scale``."""
     given = arguments_of(node)
-    if not given.get("align_corners") or not given.get("scale_factors"):
+    scales = [name for name, value in given.items() if name.startswith("scale") and value]
+    if not given.get("align_corners") or not scales:
         return
     sizes = [int(extent) for extent in node.meta["val"].shape[2:]]
-    changed = given | {"output_size": sizes, "scale_factors": None}
+    changed = given | {"output_size": sizes} | dict.fromkeys(scales)
     node.args, node.kwargs = tuple(changed.values()), {}
+
+
+def _keep_scales(node: Any) -> None:
+    """The exporter ignores scales that are not in a list."""
+    import torch
+
+    aten = torch.ops.aten
+    with_list = {
+        aten.upsample_linear1d.default: aten.upsample_linear1d.vec,
+        aten.upsample_trilinear3d.default: aten.upsample_trilinear3d.vec,
+    }
+    given = arguments_of(node)
+    scales = [value for name, value in given.items() if name.startswith("scales")]
+    if node.target in with_list and scales and None not in scales:
+        node.target = with_list[node.target]
+        node.args, node.kwargs = (given["self"], None, given["align_corners"], scales), {}
 
 
 def _leave_out_addend(node: Any) -> None:

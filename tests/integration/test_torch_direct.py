@@ -11,15 +11,14 @@ import pytest
 
 import autosched as asd
 from autosched.graph.errors import ModelImportError
-from autosched.graph.evaluate import evaluate
 from autosched.graph.ir import Network
 from autosched.network_source import from_onnx
 from autosched.torch_frontend import bound_graph, compiled_graph, export
-from autosched.torch_frontend.aten import NotTakenError, network_of_graph
+from autosched.torch_frontend.aten import NotTakenError
 from autosched.torch_frontend.aten.table import CONVERTERS
 from autosched.torch_frontend.compiled_graph import CompiledGraph
 from autosched.torch_frontend.options import BackendOptions
-from autosched.torch_frontend.tensors import to_numpy, to_torch
+from tests.support.aten_networks import assert_equal, network_of, reference, traced
 from tests.support.lazily import lazily
 
 torch = lazily("torch", "onnxscript")
@@ -27,52 +26,24 @@ functional = lazily("torch.nn.functional")
 calls = lazily("tests.support.aten_calls")
 torch_backend = lazily("autosched.torch_frontend.backend")
 modules = lazily("tests.support.torch_modules")
+TABLES: Final = (
+    "activation", "elementwise", "indexing", "movement", "norm", "products", "sampling", "views",
+    "windows",
+)  # fmt: skip
 pytestmark = pytest.mark.usefixtures("torchlib")
-
-
-def _traced(function: Any, args: Sequence[Any], mode: str = "fake") -> Any:
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    def flat(*given: Any) -> tuple[Any, ...]:
-        results = function(*given)
-        return results if isinstance(results, tuple) else (results,)
-
-    with torch.no_grad():
-        return make_fx(flat, tracing_mode=mode)(*args)
-
-
-def _network(graph: Any, args: Sequence[Any]) -> Network:
-    (last,) = (node for node in graph.graph.nodes if node.op == "output")
-    return network_of_graph(graph, args, (), range(len(last.args[0])))
-
-
-def _reference(network: Network, args: Sequence[Any]) -> list[Any]:
-    names = [value.name for value in network.inputs]
-    arrays = {name: to_numpy(arg) for name, arg in zip(names, args, strict=True)}
-    outputs = evaluate(network.graph, arrays).values()
-    return [to_torch(array) for array in outputs]
-
-
-def _assert_equal(ours: Sequence[Any], theirs: Sequence[Any], name: str) -> None:
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(
-            one.to(other.dtype), other, rtol=2e-5, atol=2e-5, msg=lambda text: f"{name}: {text}"
-        )
 
 
 def _operators(graph: Any) -> Iterator[str]:
     return (str(node.target) for node in graph.graph.nodes if node.op == "call_function")
 
 
-@pytest.mark.parametrize(
-    "table", ["activation", "elementwise", "indexing", "movement", "norm", "products", "windows"]
-)
+@pytest.mark.parametrize("table", TABLES)
 def test_operators_compute_what_torch_computes(table: str) -> None:
     for name, (function, args) in calls.TABLES[table].items():
-        graph = _traced(function, args)
+        graph = traced(function, args)
         assert f"aten.{name}" in _operators(graph), name
         with torch.no_grad():
-            _assert_equal(_reference(_network(graph, args), args), graph(*args), name)
+            assert_equal(reference(network_of(graph, args), args), graph(*args), name)
 
 
 def test_every_converter_has_a_call() -> None:
@@ -81,9 +52,7 @@ def test_every_converter_has_a_call() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "table", ["activation", "elementwise", "indexing", "movement", "norm", "products", "windows"]
-)
+@pytest.mark.parametrize("table", TABLES)
 def test_networks_are_those_of_the_way_through_onnx(table: str) -> None:
     """Many calls in one graph: an export takes half a second."""
     calls_of = [c for name, c in calls.TABLES[table].items() if name not in calls.NOT_EXPORTED]
@@ -101,13 +70,13 @@ def _assert_same_network(chosen: Sequence[Any], table: str) -> None:
             results.extend(result if isinstance(result, tuple | list) else [result])
         return tuple(results)
 
-    graph = _traced(every, args)
+    graph = traced(every, args)
     computed = range(len(graph(*args)))
     bound = bound_graph.bind_constants(graph, args, range(len(args)), computed)
     exported = from_onnx(bound_graph.exported(bound, args))
-    direct = _network(graph, args)
+    direct = network_of(graph, args)
     assert [v.type for v in direct.outputs] == [v.type for v in exported.outputs]
-    _assert_equal(_reference(direct, args), _reference(exported, args), table)
+    assert_equal(reference(direct, args), reference(exported, args), table)
 
 
 @pytest.mark.slow
@@ -160,10 +129,10 @@ def test_shapes_may_be_open() -> None:
         rows = x.shape[0]
         return x.view(rows // 2, 2, -1).sum(1) + torch.arange(rows // 2)[:, None]
 
-    graph = _traced(function, (torch.randn(4, 3),), "symbolic")
+    graph = traced(function, (torch.randn(4, 3),), "symbolic")
     for rows in (2, 6):
         args = (torch.randn(rows, 3),)
-        _assert_equal(_reference(_network(graph, args), args), function(*args)[None], "open")
+        assert_equal(reference(network_of(graph, args), args), function(*args)[None], "open")
 
 
 def test_what_is_known_is_computed_at_once() -> None:
@@ -174,9 +143,9 @@ def test_what_is_known_is_computed_at_once() -> None:
         return (x + positions).masked_fill(mask, 0) + torch.linalg.inv(torch.eye(4) * 2)
 
     args = (torch.randn(4, 4),)
-    network = _network(_traced(function, args), args)
+    network = network_of(traced(function, args), args)
     assert [node.op.kind for node in network.graph.nodes] == ["add", "where", "add"]
-    _assert_equal(_reference(network, args), [function(*args)], "known")
+    assert_equal(reference(network, args), [function(*args)], "known")
 
 
 def test_indices_of_several_dtypes_are_taken_in_pairs() -> None:
@@ -184,8 +153,8 @@ def test_indices_of_several_dtypes_are_taken_in_pairs() -> None:
         return x[i, :, j]
 
     args = torch.randn(4, 5, 3), torch.tensor([0, -1], dtype=torch.int32), torch.tensor([[2], [1]])
-    graph = _traced(function, args)
-    _assert_equal(_reference(_network(graph, args), args), graph(*args), "pairs")
+    graph = traced(function, args)
+    assert_equal(reference(network_of(graph, args), args), graph(*args), "pairs")
 
 
 @pytest.mark.parametrize(
@@ -197,8 +166,8 @@ def test_indices_of_several_dtypes_are_taken_in_pairs() -> None:
 )
 def test_operators_without_a_converter_are_taken_apart_as_torch_does(function: Any) -> None:
     args = (torch.randn(4, 4, 3),)
-    graph = _traced(function, args)
-    _assert_equal(_reference(_network(graph, args), args), graph(*args), "parts")
+    graph = traced(function, args)
+    assert_equal(reference(network_of(graph, args), args), graph(*args), "parts")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +179,8 @@ def test_operators_without_a_converter_are_taken_apart_as_torch_does(function: A
         ("without a batch", lambda x: functional.adaptive_avg_pool2d(x, (2, 1))),
         ("by truth values", lambda x: x[torch.tensor([True, False, True, True])]),
         ("NaN in a constant", lambda x: x + torch.tensor([1.0, float("nan"), 1.0])),
-        ("nobody has computed", lambda x: torch.max_pool1d_with_indices(x, 2)[1]),
+        ("nobody has computed", lambda x: torch.native_layer_norm(x, (3,), None, None, 1e-5)[1]),
+        ("not its own", lambda x: x[:2].clone().as_strided((5,), (7,))),
         ("divisor", lambda x: functional.avg_pool2d(x[None], 2, divisor_override=3)),
         ("several dtypes", lambda x: torch.cat([x, x.double()])),
         ("may not fit", lambda x: x.long()),
@@ -221,9 +191,9 @@ def test_operators_without_a_converter_are_taken_apart_as_torch_does(function: A
 )
 def test_other_uses_are_not_taken(reason: str, function: Any) -> None:
     args = (torch.randn(4, 4, 3),)
-    graph = _traced(function, args)
+    graph = traced(function, args)
     with pytest.raises(NotTakenError, match=reason):
-        _network(graph, args)
+        network_of(graph, args)
 
 
 def test_what_is_not_taken_goes_through_onnx(
@@ -231,14 +201,14 @@ def test_what_is_not_taken_goes_through_onnx(
 ) -> None:
     """So does a graph whose results differ."""
     args = (torch.randn(3, 4),)
-    graph = _traced(torch.tanh, args)
+    graph = traced(torch.tanh, args)
     options = BackendOptions(cache=False, effort="none")
     with caplog.at_level(logging.DEBUG, compiled_graph.LOG.name):
         monkeypatch.setitem(CONVERTERS, "aten.tanh.default", CONVERTERS["aten.sin.default"])
-        _assert_equal(CompiledGraph(graph, frozenset(), options, "1")(*args), graph(*args), "")
+        assert_equal(CompiledGraph(graph, frozenset(), options, "1")(*args), graph(*args), "")
         monkeypatch.delitem(CONVERTERS, "aten.tanh.default")
         other = CompiledGraph(graph, frozenset(), options, "2")
-        _assert_equal(other(*args), graph(*args), "")
+        assert_equal(other(*args), graph(*args), "")
     lines = [record.getMessage() for record in caplog.records if "ONNX" in record.msg]
     assert lines == [
         "graph 1 is taken through ONNX: output 0 is not what torch computes",
@@ -287,7 +257,7 @@ def test_from_torch_needs_no_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
         with torch.no_grad():
             theirs = module(**given) if isinstance(given, dict) else module(*given)
         expected = [theirs["logits"], theirs["words"], *theirs["again"]]
-        _assert_equal(_reference(network, args), expected, "ranker")
+        assert_equal(reference(network, args), expected, "ranker")
 
 
 class _Pair(NamedTuple):
@@ -366,4 +336,4 @@ def test_what_has_no_converter_comes_by_onnx() -> None:
     function = modules.Function(modules.scattered)
     x = torch.randn(4, 4, 3)
     network = asd.from_torch(function, x)
-    _assert_equal(_reference(network, [x]), [function(x)], "scatter")
+    assert_equal(reference(network, [x]), [function(x)], "scatter")

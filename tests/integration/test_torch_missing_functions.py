@@ -283,3 +283,25 @@ def test_truth_along_no_dimension_is_that_of_each_element() -> None:
         lambda x, b: (x.any(()), x.all(()), b.any(()), b.all(()), (x > 0).any(()), x.sum(())),
         x, bytes_,
     )  # fmt: skip
+
+
+def test_bounds_are_searched_as_torch_does() -> None:
+    """Numbers at a bound belong to either side; NaN is behind all of them."""
+    x, bounds = torch.tensor([[-3, -1, 0.5], [1, 4, NAN]]), torch.tensor([-1.0, 0.5, 1.0])
+
+    def functions(x: Any, rows: Any) -> Any:
+        return (
+            torch.bucketize(x, bounds), torch.bucketize(x, bounds, right=True, out_int32=True),
+            torch.searchsorted(rows, x), torch.searchsorted(rows, x, side="right"),
+        )  # fmt: skip
+
+    _assert_same(functions, x, torch.tensor([[-3.0, 0.5], [1.0, 4.0]]))
+
+
+def test_distances_and_powers_of_2_are_torchs() -> None:
+    x = torch.tensor([[-3, 0.5, 2], [1, -4, 0]])
+
+    def functions(x: Any) -> Any:
+        return torch.dist(x, x.flip(0)), torch.dist(x, x.flip(0), 1), x.exp2(), x.int().exp2()
+
+    _assert_same(functions, x)

@@ -59,6 +59,22 @@ def test_scales_with_aligned_corners_and_nearest_elements_are_torchs() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+def test_volumes_and_rows_are_resized_by_their_scales(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exporter reads the scales of lists alone; a single element is in the middle."""
+    monkeypatch.setattr(export, "network_of_program", _not_taken)
+    aten, x = torch.ops.aten, torch.randn(1, 2, 5, 4, 7)
+    module = modules.Function(
+        lambda t: (
+            aten.upsample_linear1d.default(t[:, 0, 0], [11], False, 1.7),
+            aten.upsample_linear1d.default(t[:, 0, 0], [11], True, 1.7),
+            aten.upsample_trilinear3d.default(t, [8, 10, 11], False, 1.7, 2.5, 1.7),
+            functional.interpolate(t, (4, 1, 3), mode="trilinear"),
+        )
+    )
+    for ours, theirs in zip(_run(module, x), module(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
 def test_small_numbers_keep_their_digits() -> None:
     """The exporter writes log(1 + x) and exp(x) - 1, in which 1e-6 becomes 9.5e-7."""
     edges = torch.tensor([0.0, -1.0, -0.75, 1e-30, 3e38, float("inf"), -100.0, 100.0, -2.0])
@@ -256,7 +272,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_what_the_exporter_gets_wrong_is_refused(reason: str) -> None:
+def test_what_the_exporter_gets_wrong_is_refused(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "network_of_program", _not_taken)
     with pytest.raises(ModelImportError, match=reason):
         asd.from_torch(modules.Function(REFUSED[reason]), torch.randn(1, 2, 8, 8))
 

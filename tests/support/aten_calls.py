@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 import torch
 from torch.nn import functional
 
+from tests.support.aten_inputs import (
+    BOOLS,
+    BYTES,
+    FEW,
+    HEADS,
+    INTEGERS,
+    MAPS,
+    POSITIVE,
+    VOLUMES,
+    WORDS,
+    Calls,
+    X,
+    Y,
+    numbers,
+)
 from tests.support.aten_scatters import SCATTERING
+from tests.support.aten_view_calls import SAMPLING, VIEWS
 
 aten = torch.ops.aten
-Calls = Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]]
-
-
-def _numbers(*shape: int) -> Any:
-    """Every call sees the same numbers, whichever runs first."""
-    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
-    return torch.randn(shape, generator=generator)
 
 
 def _with(operator: Any, number: float, x: Any) -> Any:
@@ -33,17 +42,6 @@ def _twice(operator: Any, *operands: Any) -> Any:
     return operator(*operands[:2]), operator(*operands[2:])
 
 
-X: Final = _numbers(2, 4, 6, 3)
-Y: Final = _numbers(1, 4, 1, 3)
-POSITIVE: Final = X.abs() + 0.5
-INTEGERS: Final = torch.arange(12).reshape(3, 4) - 5
-BYTES: Final = torch.arange(0, 256, 5).to(torch.uint8)
-WORDS: Final = torch.arange(-26, 26, dtype=torch.int32) * 80_000_003
-BOOLS: Final = X > 0
-FEW: Final = torch.tensor([[0, 0, 3], [0, 2, 3]])
-MAPS: Final = _numbers(2, 4, 8, 9)
-VOLUMES: Final = _numbers(1, 2, 4, 6, 4)
-HEADS: Final = _numbers(1, 2, 5, 8)
 _INSIDE: Final = ("asin", "acos", "atanh")
 _POSITIVE: Final = ("log", "sqrt", "acosh", "rsqrt", "reciprocal")
 _PLAIN: Final = (
@@ -63,7 +61,9 @@ def _binary() -> Calls:
     calls: dict[str, Any] = {}
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         packet = getattr(aten, name)
-        calls[f"{name}.Tensor"] = packet.Tensor, (X.round(), Y.round())
+        of_truth = (BOOLS, Y > 0) if name in ("eq", "ne") else (X.round(), Y.round())
+        given = X.round(), Y.round(), *of_truth
+        calls[f"{name}.Tensor"] = partial(_twice, packet.Tensor), given
         calls[f"{name}.Scalar"] = partial(_with, packet.Scalar, 0.5), (INTEGERS,)
     for name in ("add", "sub", "rsub"):
         packet = getattr(aten, name)
@@ -110,12 +110,19 @@ ELEMENTWISE: Final[Calls] = {
         (X, INTEGERS[0, :3]),
     ),
     "bitwise_not.default": (lambda b, i: (~b, ~i), (BOOLS, BYTES)),
-    "clamp.default": (lambda x: (x.clamp(min=0.1), x.clamp(-0.3, 0.2), x.clamp(2, -2)), (X,)),
+    "clamp.default": (
+        lambda x, i: (x.clamp(min=0.1), x.clamp(-0.3, 0.2), x.clamp(2, -2), i.clamp(-2, 3)),
+        (X, INTEGERS[1]),
+    ),
     "clamp.Tensor": (lambda x, y: x.clamp(min=y, max=y + 0.5), (X, Y)),
+    "clamp_max.Tensor": (torch.clamp_max, (X, Y)),
+    "clamp_min.Tensor": (torch.clamp_min, (INTEGERS, INTEGERS[0])),
+    "copy.default": (lambda x, i: (aten.copy(x, x[:1] * 2), aten.copy(x, i[0, 0])), (X, INTEGERS)),
     "fill.Scalar": (lambda x: aten.fill.Scalar(x, 2.5) + x, (X,)),
     "full_like.default": (lambda x: torch.full_like(x, 2.5) + x, (X,)),
     "ones_like.default": (lambda x: torch.ones_like(x) + x, (X,)),
     "zeros_like.default": (lambda x: torch.zeros_like(x, dtype=torch.int64) + x, (X,)),
+    "pow.Scalar": (lambda x: 2.5**x, (X,)),
     "pow.Tensor_Tensor": (torch.pow, (POSITIVE, X)),
     "hardtanh.default": (functional.hardtanh, (X,)),
     "logical_not.default": (torch.logical_not, (BOOLS,)),
@@ -123,6 +130,7 @@ ELEMENTWISE: Final[Calls] = {
     "masked_fill.Tensor": (lambda x, m: x.masked_fill(m, torch.tensor(3.0)), (X, BOOLS)),
     "pow.Tensor_Scalar": (lambda x: (x**2, x**3, x**-1.5, x**0.5), (POSITIVE,)),
     "sign.default": (lambda x, i: ((x / x.relu()).sign(), i.sign()), (X, INTEGERS)),
+    "trunc.default": (torch.trunc, (X * 3,)),
     "where.self": (lambda m, x: torch.where(m, x, torch.tensor(7.0)), (BOOLS, X)),
 }
 SLOPES: Final = POSITIVE[0, :, 0, 0]
@@ -146,6 +154,13 @@ ACTIVATIONS: Final[Calls] = {
     ),
 }
 INDEXING: Final[Calls] = {
+    "_embedding_bag_forward_only.default": (
+        lambda i, w: (
+            *(functional.embedding_bag(i, w, mode=mode) for mode in ("sum", "mean", "max")),
+            functional.embedding_bag(i, w, per_sample_weights=i + 0.5, mode="sum"),
+        ),
+        (INTEGERS % 8, MAPS[0, 0]),
+    ),
     "_unsafe_index.Tensor": (
         lambda x, i: aten._unsafe_index(x, [None, None, i.view(-1, 1) % 6, i[0] % 3]),
         (X, INTEGERS),
@@ -238,6 +253,7 @@ NORM: Final[Calls] = {
     "min.default": (torch.min, (X,)),
     "prod.dim_int": (lambda x, i: (x.prod(1), i.prod(-1, keepdim=True)), (X, INTEGERS)),
     "var.correction": (lambda x: (x.var(1), x.var((0, 2), correction=0, keepdim=True)), (X,)),
+    "var_mean.correction": (lambda x: torch.var_mean(x, (0, 2), keepdim=True), (X,)),
     "amax.default": (lambda x: (x.amax((1, -1), keepdim=True), x.amax()), (X,)),
     "amin.default": (lambda x: x.amin(2), (X,)),
     "argmax.default": (lambda x: (x.argmax(), x.argmax(1), x.argmax(-1, True)), (X,)),
@@ -269,18 +285,18 @@ PRODUCTS: Final[Calls] = {
             ),
         ),
         # the third query sees no key
-        (HEADS, HEADS.flip(2), (_numbers(5, 5) > -0.5) & (torch.arange(5) != 2)[:, None]),
+        (HEADS, HEADS.flip(2), (numbers(5, 5) > -0.5) & (torch.arange(5) != 2)[:, None]),
     ),
     "addmm.default": (
         lambda a, b: (torch.addmm(torch.arange(4.0), a, b), torch.addmm(torch.ones(3, 1), a, b)),
-        (_numbers(3, 5), _numbers(5, 4)),
+        (numbers(3, 5), numbers(5, 4)),
     ),
-    "baddbmm.default": (torch.baddbmm, (_numbers(2, 1, 4), _numbers(2, 3, 5), _numbers(2, 5, 4))),
+    "baddbmm.default": (torch.baddbmm, (numbers(2, 1, 4), numbers(2, 3, 5), numbers(2, 5, 4))),
     "bmm.default": (
         lambda a, b: (torch.bmm(a[0], a[1].mT), a @ b.mT, (a @ b.mT[:, :1]).sum(0)),
-        (_numbers(2, 3, 4, 5), _numbers(2, 3, 4, 5)),
+        (numbers(2, 3, 4, 5), numbers(2, 3, 4, 5)),
     ),
-    "mm.default": (torch.mm, (_numbers(3, 5), _numbers(5, 4))),
+    "mm.default": (torch.mm, (numbers(3, 5), numbers(5, 4))),
 }
 WINDOWS: Final[Calls] = {
     "_adaptive_avg_pool2d.default": (lambda x: functional.adaptive_avg_pool2d(x, (4, 3)), (MAPS,)),
@@ -301,7 +317,7 @@ WINDOWS: Final[Calls] = {
             functional.fold(y, (6, 8), (2, 4), stride=(2, 4)),
             functional.fold(z, (1, 40), (1, 9), stride=(1, 4)),
         ),
-        (_numbers(2, 18, 48), _numbers(1, 16, 6), _numbers(2, 9, 8)),
+        (numbers(2, 18, 48), numbers(1, 16, 6), numbers(2, 9, 8)),
     ),
     "convolution.default": (
         lambda x, w: (
@@ -312,7 +328,11 @@ WINDOWS: Final[Calls] = {
         (MAPS, MAPS),
     ),
     "max_pool2d_with_indices.default": (
-        lambda x: (functional.max_pool2d(x, 3, 2, 1), functional.max_pool2d(x, 2, dilation=2)),
+        lambda x: (
+            functional.max_pool2d(x, 3, 2, 1),
+            functional.max_pool2d(x, 2, dilation=2),
+            *functional.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True),
+        ),
         (MAPS,),
     ),
     "max_pool3d_with_indices.default": (
@@ -321,8 +341,11 @@ WINDOWS: Final[Calls] = {
     ),
 }
 NOT_EXPORTED: Final = (
-    "_adaptive_avg_pool3d.default", "_prelu_kernel.default", "amax.default",
-    "cumprod.default",
+    "_embedding_bag_forward_only.default",
+    "_adaptive_avg_pool3d.default", "_upsample_nearest_exact1d.default",
+    "_upsample_nearest_exact2d.default", "_upsample_nearest_exact3d.default",
+    "copy.default", "diagonal_scatter.default", "grid_sampler_3d.default",
+    "_prelu_kernel.default", "amax.default", "cumprod.default",
     "log_sigmoid_forward.default", "native_batch_norm.default", "rsub.Scalar", "squeeze.dim",
 )  # fmt: skip
 """Calls whose like torch's exporter to ONNX does not know, or writes with larger errors."""
@@ -334,5 +357,7 @@ TABLES: Final[Mapping[str, Calls]] = {
     "movement": MOVEMENT,
     "norm": NORM,
     "products": PRODUCTS,
+    "sampling": SAMPLING,
+    "views": VIEWS,
     "windows": WINDOWS,
 }

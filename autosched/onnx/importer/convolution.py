@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from autosched.graph.errors import ModelImportError
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -15,7 +16,9 @@ _Shape = tuple[int, ...]
 
 def import_conv(site: Site) -> None:
     """Conv over one or more spatial dimensions."""
-    site.emit(conv_of(site), site.inputs())
+    conv = conv_of(site)
+    _check_bias(site, site.type(1).shape[0])
+    site.emit(conv, site.inputs())
 
 
 def import_conv_transpose(site: Site) -> None:
@@ -41,6 +44,7 @@ def import_conv_transpose(site: Site) -> None:
             )
         padding = halves(tuple(max(t, 0) for t in totals), larger_last=mode == "SAME_UPPER")
         extra = tuple(more - min(t, 0) for more, t in zip(extra, totals, strict=True))
+    _check_bias(site, site.type(1).shape[1] * _groups(site))
     op = ConvTranspose(strides, padding, dilation, _groups(site), output_padding=extra)
     site.emit(op, site.inputs())
 
@@ -102,6 +106,16 @@ def _extents(site: Site, weight: int = 1) -> tuple[_Shape, _Shape]:
     if site.rank(0) < 3:
         raise UnsupportedError(f"its data has {site.rank(0)} dimensions, not 3 or more")
     return site.type(0).shape[2:], site.type(weight).shape[2:]
+
+
+def _check_bias(site: Site, channels: int) -> None:
+    """Raise ModelImportError for a bias that no evaluator takes."""
+    if site.has(2) and site.type(2).shape != (channels,):
+        raise ModelImportError(
+            f"the bias has shape {list(site.type(2).shape)}, not [{channels}]",
+            f"node {site.label} ({site.node.op_type})",
+            "give it one number for each channel of the result",
+        )
 
 
 def _groups(site: Site) -> int:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Final
 
+import numpy as np
+
+from autosched.graph.max_positions import max_positions
+from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.pooling import GlobalPool, Pool, PoolMode
 from autosched.graph.ops.reduce import ReduceOp
 from autosched.onnx.importer.convolution import SAME, per_dimension, same_totals, window_padding
-from autosched.onnx.importer.max_positions import emit_positions
 from autosched.onnx.importer.power import absolute_power, root
 from autosched.onnx.importer.site import Site, UnsupportedError
+from autosched.onnx.importer.site_parts import SiteParts
 from sketch.lang.dtypes import is_float
 
 
@@ -20,7 +25,17 @@ def _import_pool(mode: PoolMode, site: Site) -> None:
     pool = _pool(site, mode)
     site.emit(pool, [site.input(0)])
     if site.wants(1):
-        emit_positions(site, pool)
+        _emit_positions(site, pool)
+
+
+def _emit_positions(site: Site, pool: Pool) -> None:
+    """Those in the whole flattened data."""
+    by_columns = bool(site.attributes.get("storage_order", 0))
+    within = max_positions(SiteParts(site), site.input(0), pool, by_columns)
+    batch, channels, *spatial = site.type(0).shape
+    planes = np.arange(batch * channels) * prod(spatial)
+    planes = planes.reshape(batch, channels, *(1 for _ in spatial))
+    site.emit(BinaryOp("add"), [within, site.add_constant("planes", planes)], 1)
 
 
 def _import_lp_pool(site: Site) -> None:

@@ -14,7 +14,7 @@ from autosched.graph.ops.base import Shape, normalize_axis
 from autosched.graph.ops.elementwise import BinaryOp, Identity
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.resample import Resample
-from autosched.onnx.importer.resize_tables import Interpolation, Resizing, WeightTable, table
+from autosched.graph.resize_tables import Interpolation, Resizing, WeightTable, table
 from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import is_float
 
@@ -159,9 +159,7 @@ def _resized(site: Site, value: str, axis: int, rows: WeightTable, how: Interpol
         return site.step(Gather(axis), [value, positions])
     if not is_float(dtype):
         raise UnsupportedError(f"cropping of {dtype} beyond its edges")
-    used = np.flatnonzero(rows.weights.any(axis=0)).tolist() or [0]
-    weights = rows.weights[:, used].astype("float64" if dtype == "float64" else "float32")
-    tables = (rows.positions[:, used], weights)
+    tables = rows.used("float64" if dtype == "float64" else "float32")
     roles = ("positions", "weights")
     names = [site.add_constant(role, a) for role, a in zip(roles, tables, strict=True)]
     return site.step(Resample(axis), [value, *names])

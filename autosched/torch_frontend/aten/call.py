@@ -44,6 +44,7 @@ class AtenCall:
         builder: the network so far.
         constants: names of tensors that are part of it, by their identity.
         views: what each reshaped value of it is a view of.
+        read: which of several results somebody reads.
     """
 
     name: str
@@ -53,6 +54,7 @@ class AtenCall:
     builder: GraphBuilder
     constants: dict[int, tuple[str, Any]]
     views: dict[str, str]
+    read: frozenset[int] = frozenset()
 
     def __getitem__(self, role: str) -> Any:
         return self.given[role]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from operator import getitem
 from typing import Any, Final
 
@@ -139,7 +140,8 @@ class _Conversion:
         named = _by_name(schema, args, kwargs)
         fakes = _by_name(schema, *_replaced((node.args, dict(node.kwargs)), _Fakes()))
         dtype = _dtype_name(first)
-        return self._checked(convert(self._site(node, named, fakes, dtype)), expected)
+        site = replace(self._site(node, named, fakes, dtype), read=_parts_read(node))
+        return self._checked(convert(site), expected)
 
     def _site(self, node: Any, given: Any, fakes: Any, dtype: str) -> AtenCall:
         parts = self._builder, self._constants, self._views
@@ -166,6 +168,11 @@ class _Conversion:
         if not hasattr(value, "dtype"):
             raise NotTakenError(f"the result {value!r}")
         return self._site(node, {}, {}, _dtype_name(value)).named(value)
+
+
+def _parts_read(node: Any) -> frozenset[int]:
+    """Which of several results of a node others read."""
+    return frozenset(user.args[1] for user in node.users if user.target is getitem and user.users)
 
 
 class _Fakes(dict[Any, Any]):
@@ -218,7 +225,9 @@ def _computed_now(node: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         size = fake.numel() * fake.element_size()
         if size > MAX_KNOWN_BYTES:
             raise NotTakenError(f"a constant of {size:,} bytes")
-    return node.target(*args, **kwargs)
+    result = node.target(*args, **kwargs)
+    # Of memory that nobody has written, everything is said by what is written to it.
+    return torch.zeros_like(result) if "empty" in node.target._schema.name else result
 
 
 def _by_name(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,7 @@ def decomposed(graph: Any, args: Sequence[Any], apart: Collection[Any]) -> Any:
     def traced() -> Any:
         with torch.no_grad():
             parts = make_fx(graph, table, "fake", _allow_non_fake_inputs=True)(*args)
+            parts.graph.eliminate_dead_code()  # results of parts that nobody has a converter for
             if not any(map(_writes, parts.graph.nodes)):
                 return parts
             pure = torch.func.functionalize(parts)

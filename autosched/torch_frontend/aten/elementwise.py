@@ -149,7 +149,7 @@ def _compare(function: BinaryFunction, call: AtenCall) -> str:
     import torch
 
     dtype = str(torch.result_type(call.fakes["self"], call.fakes["other"])).removeprefix("torch.")
-    call.require(dtype != _BOOL, "a comparison of truth values")
+    call.require(dtype != _BOOL or function in ("eq", "ne"), "an order of truth values")
     operands = call.operand("self", dtype), call.operand("other", dtype)
     return call.add(BinaryOp(function), *operands)
 
@@ -193,9 +193,18 @@ def _power_of_tensors(call: AtenCall) -> str:
 def _clamp_by_tensors(call: AtenCall) -> str:
     data = call.operand("self", call.dtype)
     for role, function in _LIMITS.items():
-        if call[role] is not None:
+        if call.given.get(role) is not None:
             data = call.add(BinaryOp(function), data, call.operand(role, call.dtype))
     return data
+
+
+def _trunc(call: AtenCall) -> str:
+    """Rounded to zero."""
+    data = call.value("self")
+    call.require(is_float(call.dtype), "integers that are whole anyway")
+    below = call.add(BinaryOp("lt"), data, call.number(0, call.dtype))
+    rounded = (call.add(UnaryOp(function), data) for function in ("ceil", "floor"))
+    return call.add(Where(), below, *rounded)
 
 
 def _filled(role: str, call: AtenCall) -> str:
@@ -227,10 +236,21 @@ def _identity(call: AtenCall) -> str:
 def _to_copy(call: AtenCall) -> str:
     """Another dtype; memory formats are no matter of values."""
     call.require(call.dtype in SUPPORTED, f"a conversion to {call.dtype}")
-    data = call.value("self")
+    return _converted(call, "self")
+
+
+def _converted(call: AtenCall, role: str) -> str:
+    """A tensor in the dtype of the result."""
+    data = call.value(role)
     fits = is_float(call.dtype) or call.dtype == _BOOL
     call.require(fits or not is_float(call.type_of(data).dtype), "numbers that may not fit")
     return call.add(CastOp(call.dtype), data)
+
+
+def _copy(call: AtenCall) -> str:
+    """Another tensor, as large and of the dtype as the one that it is written to."""
+    data, whole = _converted(call, "src"), call.shape("self")
+    return data if call.type_of(data).shape == whole else call.add(Expand(whole), data)
 
 
 def _clamp(low: str, high: str, call: AtenCall) -> str:
@@ -240,8 +260,12 @@ def _clamp(low: str, high: str, call: AtenCall) -> str:
     if call[low] is not None and call[high] is not None and call[low] > call[high]:
         lower = upper  # torch says that the upper one wins
     data = call.operand("self", call.dtype)
-    call.require(is_float(call.dtype), "limits of integers")
-    return call.add(Clip(lower, upper), data)
+    if is_float(call.dtype):
+        return call.add(Clip(lower, upper), data)
+    for function, limit in zip(_LIMITS.values(), (lower, upper), strict=True):
+        if limit is not None:
+            data = call.add(BinaryOp(function), data, call.number(limit, call.dtype))
+    return data
 
 
 def _overloads(names: Mapping[str, BinaryFunction], *sorts: str) -> dict[str, BinaryFunction]:
@@ -278,7 +302,10 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "bitwise_not.default": _bitwise_not,
     "clamp.default": partial(_clamp, "min", "max"),
     "clamp.Tensor": _clamp_by_tensors,
+    "clamp_max.Tensor": _clamp_by_tensors,
+    "clamp_min.Tensor": _clamp_by_tensors,
     "clone.default": _identity,
+    "copy.default": _copy,
     "detach.default": _identity,
     "fill.Scalar": partial(_filled, "value"),
     "full_like.default": partial(_filled, "fill_value"),
@@ -289,6 +316,7 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "masked_fill.Scalar": _masked_fill,
     "masked_fill.Tensor": _masked_fill,
     "ones_like.default": partial(_filled_with, 1),
+    "pow.Scalar": _power_of_tensors,
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power_of_tensors,
     "rsqrt.default": _rsqrt,
@@ -297,6 +325,7 @@ ELEMENTWISE: Final[Mapping[str, Converter]] = {
     "rsub.Tensor": partial(_sum, "sub", True),
     "sub.Scalar": partial(_sum, "sub", False),
     "sub.Tensor": partial(_sum, "sub", False),
+    "trunc.default": _trunc,
     "where.self": _where,
     "zeros_like.default": partial(_filled_with, 0),
 }

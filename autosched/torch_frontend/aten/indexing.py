@@ -10,20 +10,40 @@ from typing import Final
 
 import numpy as np
 
+from autosched.graph.ir import Value
 from autosched.graph.ops.base import Shape
-from autosched.graph.ops.elementwise import CastOp
+from autosched.graph.ops.elementwise import BinaryOp, CastOp
 from autosched.graph.ops.gather import Gather, GatherElements, GatherPoints
 from autosched.graph.ops.movement import Expand
+from autosched.graph.ops.reduce import ReduceFunction, ReduceOp
 from autosched.graph.ops.shape import Concat, Reshape
 from autosched.graph.top_elements import are_few, top_elements
 from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
 
 _INDEX: Final = "int64"
 _INDICES: Final = (_INDEX, "int32")  # bytes choose by truth values, as an older torch had it
+_BAGS: Final[tuple[ReduceFunction, ...]] = ("sum", "mean", "max")  # by torch's numbers
 
 
 def _embedding(call: AtenCall) -> str:
     return call.add(Gather(0), *call.values("weight", "indices"))
+
+
+def _embedding_bag(call: AtenCall) -> tuple[str | None, ...]:
+    """Rows of bags that have equally many, which is known of a matrix of indices."""
+    offsets, count = call["offsets"], call.shape("indices")[0]
+    call.require(not isinstance(offsets, Value), "bags whose sizes are data")
+    call.require(call["padding_idx"] < 0, "rows that count for nothing")
+    starts = offsets.tolist() if call["include_last_offset"] else [*offsets.tolist(), count]
+    bags, size = len(starts) - 1, count // max(len(starts) - 1, 1)
+    equal = starts == [bag * size for bag in range(bags)] + [count] and size > 0
+    call.require(equal and bags * size == count, "bags of several sizes")
+    rows = call.add(Gather(0), *call.values("weight", "indices"))
+    width = call.shape("weight")[1]
+    rows = call.add(Reshape((bags, size, width)), rows)
+    for weights in call.values("per_sample_weights"):
+        rows = call.add(BinaryOp("mul"), rows, call.add(Reshape((bags, size, 1)), weights))
+    return call.add(ReduceOp(_BAGS[call["mode"]], (1,), False), rows), None, None, None
 
 
 def _index_select(call: AtenCall) -> str:
@@ -117,6 +137,7 @@ def _ordered(call: AtenCall, count: int, descending: bool) -> tuple[str, str]:
 
 
 INDEXING: Final[Mapping[str, Converter]] = {
+    "_embedding_bag_forward_only.default": _embedding_bag,
     "_unsafe_index.Tensor": _index,
     "embedding.default": _embedding,
     "gather.default": _gather,

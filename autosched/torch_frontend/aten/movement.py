@@ -94,7 +94,7 @@ def _stack(call: AtenCall) -> str:
     return call.add(Concat(axis), *(call.add(row, name) for name in names))
 
 
-def _part(call: AtenCall, axis: int, start: int, stop: int, step: int = 1) -> str:
+def part(call: AtenCall, axis: int, start: int, stop: int, step: int = 1) -> str:
     """Some positions of one dimension.
 
     Args:
@@ -114,13 +114,13 @@ def _part(call: AtenCall, axis: int, start: int, stop: int, step: int = 1) -> st
 def _slice(call: AtenCall) -> str:
     axis = axis_of(call)
     bounds = slice(call["start"], call["end"], call["step"])
-    return _part(call, axis, *bounds.indices(call.shape("self")[axis]))
+    return part(call, axis, *bounds.indices(call.shape("self")[axis]))
 
 
 def _select(call: AtenCall) -> str:
     axis, shape = axis_of(call), call.shape("self")
     place = normalize_axis(call["index"], shape[axis])
-    picked = _part(call, axis, place, place + 1)
+    picked = part(call, axis, place, place + 1)
     return call.add(Reshape((*shape[:axis], *shape[axis + 1 :])), picked)
 
 
@@ -136,7 +136,7 @@ def _split_with_sizes(call: AtenCall) -> tuple[str, ...]:
 def _parts(call: AtenCall, sizes: Sequence[int]) -> tuple[str, ...]:
     axis = axis_of(call)
     ends = accumulate(sizes)
-    return tuple(_part(call, axis, end - size, end) for end, size in zip(ends, sizes, strict=True))
+    return tuple(part(call, axis, end - size, end) for end, size in zip(ends, sizes, strict=True))
 
 
 def _unbind(call: AtenCall) -> tuple[str, ...]:

@@ -155,6 +155,11 @@ def _variance(call: AtenCall) -> str:
     return found if dtype == call.dtype else call.add(CastOp(call.dtype), found)
 
 
+def _variance_and_mean(call: AtenCall) -> tuple[str, str]:
+    mean = ReduceOp("mean", _axes(call, call["dim"]), call["keepdim"])
+    return _variance(call), call.add(mean, call.value("self"))
+
+
 def _truth(function: _Extreme, call: AtenCall) -> str:
     """Whether one or all of some numbers are other than 0; that of bytes is a byte."""
     found, axes = call.operand("self", "bool"), call.given.get("dim")
@@ -221,4 +226,5 @@ NORM: Final[Mapping[str, Converter]] = {
     "sum.default": partial(_reduce, "sum"),
     "sum.dim_IntList": partial(_reduce, "sum"),
     "var.correction": _variance,
+    "var_mean.correction": _variance_and_mean,
 }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from autosched.graph.max_positions import max_positions
 from autosched.graph.ops.columns import Fold, steps_of_fold
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
@@ -25,12 +26,12 @@ def _convolution(call: AtenCall) -> str:
     return call.add(Conv(strides, padding * 2, dilation, call["groups"]), *operands)
 
 
-def _pool(mode: PoolMode, rank: int, call: AtenCall) -> str:
+def _pooling(mode: PoolMode, rank: int, call: AtenCall) -> Pool:
     call.require(len(call.shape("self")) == rank + 2, "pooling of one image without a batch")
     call.require(is_float(call.dtype), "pooling of integers")
     call.require(call.given.get("divisor_override") is None, "a divisor of its own")
     window = per_dimension(call["kernel_size"], rank)
-    pool = Pool(
+    return Pool(
         mode,
         window,
         per_dimension(call["stride"], rank) if call["stride"] else window,
@@ -39,15 +40,24 @@ def _pool(mode: PoolMode, rank: int, call: AtenCall) -> str:
         call["ceil_mode"],
         call.given.get("count_include_pad", False),
     )
-    return call.add(pool, call.value("self"))
+
+
+def _mean_pool(rank: int, call: AtenCall) -> str:
+    return call.add(_pooling("avg", rank, call), call.value("self"))
 
 
 def _max_pool(rank: int, call: AtenCall) -> tuple[str | None, ...]:
-    """Nobody has computed where the maxima are."""
-    return _pool("max", rank, call), None
+    return _maxima(call, _pooling("max", rank, call))
 
 
-def _adaptive(mode: PoolMode, rank: int, call: AtenCall) -> str:
+def _maxima(call: AtenCall, pool: Pool) -> tuple[str | None, ...]:
+    """Where they are is computed if somebody reads it."""
+    data = call.value("self")
+    places = max_positions(call, data, pool) if 1 in call.read else None
+    return call.add(pool, data), places
+
+
+def _adaptive(mode: PoolMode, rank: int, call: AtenCall) -> Pool:
     """Windows of one size, where the extents allow it."""
     extents = call.shape("self")[2:]
     call.require(len(extents) == rank, "pooling of one image without a batch")
@@ -55,12 +65,15 @@ def _adaptive(mode: PoolMode, rank: int, call: AtenCall) -> str:
     whole = all(n > 0 and extent % n == 0 for extent, n in zip(extents, wanted, strict=True))
     call.require(whole, "windows of several sizes")
     window = tuple(extent // n for extent, n in zip(extents, wanted, strict=True))
-    pool = Pool(mode, window, window, (0,) * (2 * rank), (1,) * rank, False, mode == "avg")
-    return call.add(pool, call.value("self"))
+    return Pool(mode, window, window, (0,) * (2 * rank), (1,) * rank, False, mode == "avg")
+
+
+def _adaptive_mean(rank: int, call: AtenCall) -> str:
+    return call.add(_adaptive("avg", rank, call), call.value("self"))
 
 
 def _adaptive_max(rank: int, call: AtenCall) -> tuple[str | None, ...]:
-    return _adaptive("max", rank, call), None
+    return _maxima(call, _adaptive("max", rank, call))
 
 
 def _fold(call: AtenCall) -> str:
@@ -75,12 +88,12 @@ def _fold(call: AtenCall) -> str:
 
 
 WINDOWS: Final[Mapping[str, Converter]] = {
-    "_adaptive_avg_pool2d.default": partial(_adaptive, "avg", 2),
-    "_adaptive_avg_pool3d.default": partial(_adaptive, "avg", 3),
+    "_adaptive_avg_pool2d.default": partial(_adaptive_mean, 2),
+    "_adaptive_avg_pool3d.default": partial(_adaptive_mean, 3),
     "adaptive_max_pool2d.default": partial(_adaptive_max, 2),
     "adaptive_max_pool3d.default": partial(_adaptive_max, 3),
-    "avg_pool2d.default": partial(_pool, "avg", 2),
-    "avg_pool3d.default": partial(_pool, "avg", 3),
+    "avg_pool2d.default": partial(_mean_pool, 2),
+    "avg_pool3d.default": partial(_mean_pool, 3),
     "col2im.default": _fold,
     "convolution.default": _convolution,
     "max_pool2d_with_indices.default": partial(_max_pool, 2),

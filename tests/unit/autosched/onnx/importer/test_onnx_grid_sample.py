@@ -63,12 +63,41 @@ def test_the_modes_of_older_opsets(mode: str | None, outside: str, dtype: str) -
     assert any(node.op.on_host for node in network.graph.nodes) == (dtype == "float64")
 
 
-def test_volumes_are_sampled_on_the_host() -> None:
-    rng = np.random.default_rng(5)
-    inputs = {
-        "x": rng.standard_normal((1, 2, 3, 4, 5)).astype(np.float32),
-        "g": rng.uniform(-1.6, 1.6, (1, 2, 3, 2, 3)).astype(np.float32),
-    }
-    attributes = {"mode": "linear", "padding_mode": "reflection"}
+_OUTSIDE = ["zeros", "border", "reflection"]
+
+
+def _numbers(*shape: int) -> dict[str, np.ndarray]:
+    """Data of ``[*shape]`` and points, some of them outside."""
+    rank = len(shape) - 2
+    points = RNG.uniform(-2.4, 2.4, (shape[0], *(3, 2, 4)[:rank], rank)).astype(np.float32)
+    return {"x": RNG.standard_normal(shape).astype(np.float32), "g": points}
+
+
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("outside", _OUTSIDE)
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_samples_of_rows(mode: str, outside: str, corners: int) -> None:
+    if (mode, outside) == ("cubic", "border"):
+        pytest.skip("onnx's reference takes the point to the border, onnxruntime no rows")
+    attributes = {"mode": mode, "padding_mode": outside, "align_corners": corners}
+    inputs = _numbers(2, 3, 7)
     network = compare(node_model("GridSample", attributes, inputs, {}, 20), inputs)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+
+
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("outside", _OUTSIDE)
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_samples_of_a_volume(mode: str, outside: str, corners: int) -> None:
+    attributes = {"mode": mode, "padding_mode": outside, "align_corners": corners}
+    inputs = _numbers(2, 3, 4, 5, 3)
+    inputs["g"][0, 0, 0, :2] = [[-1, 1, 0.5], [1, -1, 0]]
+    compiled = (mode == "linear") == bool(corners)
+    network = compare(node_model("GridSample", attributes, inputs, {}, 20), inputs, compiled)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+
+
+def test_volumes_are_sampled_cubically_on_the_host() -> None:
+    inputs = _numbers(1, 2, 3, 4, 5)
+    network = compare(node_model("GridSample", {"mode": "cubic"}, inputs, {}, 20), inputs)
     assert [node.op.on_host for node in network.graph.nodes] == [True]

@@ -8,12 +8,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from autosched.graph.errors import ModelImportError
 from autosched.graph.evaluate import evaluate
 from autosched.graph.extract import extract
 from autosched.graph.ir import Network
 from autosched.graph.optimize import optimize
 from autosched.onnx.importer import from_onnx
 from sketch.oracle.interpret import interpret
+from tests.support.onnx_reference import node_model
 from tests.support.onnx_sessions import reference_session
 
 Shape = tuple[int, ...]
@@ -131,6 +133,18 @@ def test_equals_the_reference_of_onnx(case: Case) -> None:
     wanted = ReferenceEvaluator(model).run(None, {"x": x})[0]
     got = evaluate(from_onnx(model).graph, {"x": x})["y"]
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("operator", "shape"), [("Conv", (6, 2)), ("ConvTranspose", (1, 6, 1)), ("Conv", (5,))]
+)
+def test_a_bias_has_one_number_for_each_channel(operator: str, shape: tuple[int, ...]) -> None:
+    """No evaluator takes another: torch's exporter writes such ones."""
+    weight = np.ones((6, 4, 3) if operator == "Conv" else (4, 6, 3), np.float32)
+    inputs = {"x": np.ones((1, 4, 5), np.float32)}
+    constants = {"w": weight, "b": np.zeros(shape, np.float32)}
+    with pytest.raises(ModelImportError, match=r"the bias has shape .*, not \[6\]"):
+        from_onnx(node_model(operator, {}, inputs, constants))
 
 
 def test_epilogues_are_part_of_the_task() -> None:

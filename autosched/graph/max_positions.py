@@ -1,4 +1,4 @@
-"""Where the maxima of MaxPool come from: its second output."""
+"""Where the maxima of windows come from."""
 
 from __future__ import annotations
 
@@ -7,46 +7,51 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.graph.appends import Appends
+from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Shape
 from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.pooling import Pool
 from autosched.graph.ops.reduce import ArgReduce
 from autosched.graph.ops.shape import Reshape
-from autosched.onnx.importer.site import Site, UnsupportedError
 
 Int64 = NDArray[np.int64]
 
 
-def emit_positions(site: Site, pool: Pool) -> None:
-    """Emit output 1: the position of each maximum (its first) in the whole flattened data.
+def max_positions(make: Appends, data: str, pool: Pool, by_columns: bool = False) -> str:
+    """The position of each maximum (its first) in its flattened map, int64.
 
     Every window becomes a row of elements, of which the position of the largest is looked up.
 
+    Args:
+        make: adds operators.
+        data: ``[n, c, *extents]``.
+        pool: the pooling that finds the maxima.
+        by_columns: whether positions count elements column by column.
+
     Raises:
-        UnsupportedError: a window has no element.
+        GraphError: a window has no element.
     """
-    batch, channels, *spatial = site.type(0).shape
-    windows = pool.infer([site.type(0)]).shape[2:]
+    kind = make.type_of(data)
+    batch, channels, *spatial = kind.shape
+    windows = pool.infer([kind]).shape[2:]
     taps, valid = _taps(tuple(spatial), windows, pool)
     if not valid.any(axis=1).all():
-        raise UnsupportedError("a window lies outside the data")
+        raise GraphError("a window lies outside the data")
     # Elements outside stand for the first one inside, which loses against no element before it.
     first = np.take_along_axis(taps, valid.argmax(axis=1)[:, None], axis=1)
     taps = np.where(valid, taps, first)
-    elements = prod(spatial)
-    flat = site.step(Reshape((batch, channels, elements)), [site.input(0)])
-    rows = site.step(Gather(2), [flat, site.add_constant("elements", taps)])
-    largest = site.step(ArgReduce("max", 3), [rows])
+    flat = make.add(Reshape((batch, channels, prod(spatial))), data)
+    rows = make.add(Gather(2), flat, make.array(taps))
+    largest = make.add(ArgReduce("max", 3), rows)
     starts = np.arange(len(taps)) * taps.shape[1]
-    entry = site.step(BinaryOp("add"), [largest, site.add_constant("starts", starts)])
+    entry = make.add(BinaryOp("add"), largest, make.array(starts))
     numbers = taps.reshape(-1)
-    if site.attributes.get("storage_order", 0):
+    if by_columns:
         numbers = _by_columns(numbers, tuple(spatial))
-    within = site.step(Gather(0), [site.add_constant("numbers", numbers), entry])
-    planes = np.arange(batch * channels).reshape(batch, channels, 1) * elements
-    whole = site.step(BinaryOp("add"), [within, site.add_constant("planes", planes)])
-    site.emit(Reshape((batch, channels, *windows)), [whole], 1)
+    within = make.add(Gather(0), make.array(numbers), entry)
+    return make.add(Reshape((batch, channels, *windows)), within)
 
 
 def _taps(spatial: Shape, windows: Shape, pool: Pool) -> tuple[Int64, NDArray[np.bool_]]:

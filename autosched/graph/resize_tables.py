@@ -6,12 +6,12 @@ The formulas are those of the ONNX operator Resize; all coordinates are in float
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.onnx.importer.site import UnsupportedError
+from autosched.graph.errors import GraphError
 
 Float64 = NDArray[np.float64]
 Int64 = NDArray[np.int64]
@@ -42,6 +42,11 @@ class WeightTable:
     weights: Float64
     outside: NDArray[np.bool_]
 
+    def used(self, dtype: str) -> tuple[Int64, NDArray[Any]]:
+        """Positions and weights of ``dtype``, without what counts for no element."""
+        columns = np.flatnonzero(self.weights.any(axis=0)).tolist() or [0]
+        return self.positions[:, columns], self.weights[:, columns].astype(dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class Resizing:
@@ -57,7 +62,15 @@ class Resizing:
 
 
 def table(resizing: Resizing, how: Interpolation) -> WeightTable:
-    """Positions and weights of a resized dimension."""
+    """Positions and weights of a resized dimension.
+
+    Args:
+        resizing: the dimension.
+        how: its elements are made.
+
+    Raises:
+        GraphError: coordinates of another kind.
+    """
     place = _coordinates(resizing, how.coordinates)
     last = resizing.extent - 1
     outside = np.zeros(resizing.size, dtype=np.bool_)
@@ -104,7 +117,7 @@ def _coordinates(resizing: Resizing, mode: str) -> Float64:
         case "half_pixel" | "pytorch_half_pixel":
             return (index + 0.5) / scale - 0.5
         case _:
-            raise UnsupportedError(f"coordinates of the kind {mode!r}")
+            raise GraphError(f"coordinates of the kind {mode!r}")
 
 
 def _snapped(place: Float64) -> Float64:
