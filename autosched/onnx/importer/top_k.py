@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
-
-from autosched.graph.ops.base import Op, TensorType, normalize_axis
+from autosched.graph.ops.base import normalize_axis
 from autosched.graph.ops.elementwise import Identity
 from autosched.graph.top_elements import are_few, top_elements
+from autosched.onnx.importer.node_parts import NodeParts
 from autosched.onnx.importer.site import Site, UnsupportedError
 
 
@@ -23,7 +19,7 @@ def import_top_k(site: Site) -> None:
     if not (0 < count <= shape[axis] and are_few(shape, axis)):
         raise UnsupportedError(f"{count} of {shape[axis]} elements of {site.type(0)}")
     largest = bool(site.attributes.get("largest", 1))
-    results = top_elements(_Parts(site), site.input(0), count, axis, largest)
+    results = top_elements(NodeParts(site), site.input(0), count, axis, largest)
     for index, value in enumerate(results):
         if site.wants(index):
             site.emit(Identity(), [value], index)
@@ -35,19 +31,3 @@ def _count(site: Site) -> int:
         return int(site.attributes["k"])
     given = site.constant(1)
     return 0 if given is None else int(given.reshape(-1)[0])
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Adds operators that are parts of the node of ``site``."""
-
-    site: Site
-
-    def type_of(self, value: str) -> TensorType:
-        return self.site.builder.types[value]
-
-    def add(self, op: Op, *inputs: str) -> str:
-        return self.site.step(op, inputs)
-
-    def array(self, array: NDArray[Any]) -> str:
-        return self.site.add_constant("numbers", array)
