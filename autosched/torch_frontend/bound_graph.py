@@ -1,28 +1,9 @@
-"""A graph of ATen operators on its way through torch's exporter, with its constants inside."""
+"""A graph of ATen operators with its constants inside, as torch's exporter wants it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-from autosched.torch_frontend.export import export_onnx
-
-
-def exported(module: Any, args: Sequence[Any]) -> Any:
-    """The ONNX model, exported in a thread of its own.
-
-    This thread is inside a compiled function of torch: dispatch modes are set that the exporter
-    cannot work under.
-    """
-    import torch
-
-    def export() -> Any:
-        with torch.no_grad():
-            return export_onnx(module, args)
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(export).result()
 
 
 def bind_constants(

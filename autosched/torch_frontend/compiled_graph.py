@@ -17,8 +17,10 @@ from autosched.network_source import from_onnx
 from autosched.torch_frontend.agreement import agree
 from autosched.torch_frontend.aten import NotTakenError, network_of_graph
 from autosched.torch_frontend.background import BackgroundTuning
-from autosched.torch_frontend.bound_graph import bind_constants, exported
+from autosched.torch_frontend.bound_graph import bind_constants
+from autosched.torch_frontend.complex_numbers import real_form
 from autosched.torch_frontend.constants_watch import ConstantsWatch
+from autosched.torch_frontend.export import exported
 from autosched.torch_frontend.graph_cache import KeptGraph, kept_graph
 from autosched.torch_frontend.layout import Layout, laid_out, layouts_of
 from autosched.torch_frontend.network_module import network_module
@@ -32,6 +34,7 @@ from autosched.torch_frontend.options import BackendOptions
 from autosched.torch_frontend.results import with_types_of
 from autosched.torch_frontend.tensors import (
     check_dtype,
+    check_result,
     is_plain,
     is_tracked,
     signature_of,
@@ -308,20 +311,26 @@ class CompiledGraph:
         """Compile the graph as it is, or if that is not possible as torch's exporter writes it.
 
         Raises:
-            ModelImportError: neither is possible, or an input has a type that no network takes.
+            ModelImportError: neither is possible, an input has a type that no network takes, or a
+                result is complex.
         """
         for index in self._variable(args):
             check_dtype(args[index], self._placeholders[index].name)
+        theirs = [self._outputs[index] for index in self._computed]
+        for output in theirs:
+            check_result(output.meta["val"], output.name)
+        graph, given = self._graph, args
         try:
-            network = network_of_graph(self._graph, args, self._static, self._computed)
+            graph, given = real_form(graph, args)
+            network = network_of_graph(graph, given, self._static, self._computed)
             return self._checked(network, kept, args)
         except (NotTakenError, ModelImportError) as reason:
             LOG.debug("%s is taken through ONNX: %s", self._name, reason)
         variable = self._variable(args)
-        bound = bind_constants(self._graph, args, variable, self._computed)
+        bound = bind_constants(graph, given, variable, self._computed)
         network = from_onnx(exported(bound, [args[index].detach() for index in variable]))
-        theirs = [self._outputs[index].meta["val"] for index in self._computed]
-        return self._checked(with_types_of(theirs, network), kept, args)
+        network = with_types_of([output.meta["val"] for output in theirs], network)
+        return self._checked(network, kept, args)
 
     def _checked(self, network: Network, kept: KeptGraph | None, args: Sequence[Any]) -> _Compiled:
         """A network compiled and compared with torch, and kept."""

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Final
@@ -13,7 +14,15 @@ from typing import Any, Final
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network
 from autosched.torch_frontend.accurate import decompositions
-from autosched.torch_frontend.aten import NotTakenError, network_of_program
+from autosched.torch_frontend.aten import (
+    NotTakenError,
+    ProgramCall,
+    call_of_program,
+    network_of_program,
+)
+from autosched.torch_frontend.bound_graph import bind_constants
+from autosched.torch_frontend.complex_numbers import real_form
+from autosched.torch_frontend.fourier_operator import fourier_translation
 from autosched.torch_frontend.output_names import (
     names_of_parts,
     with_output_names,
@@ -82,16 +91,41 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
 
 
 def _network_of(program: Any, where: str) -> Network:
-    try:
-        with _exporting(where):
-            pure = program.run_decompositions({})  # side effects become part of the signature
-        _check_unchanged(pure, where)
-        return _with_own_weights(network_of_program(pure))
-    except NotTakenError as reason:
-        LOG.debug("%s is taken through ONNX: %s", where, reason)
+    with _exporting(where):
+        pure = program.run_decompositions({})  # side effects become part of the signature
+    _check_unchanged(pure, where)
     from autosched.onnx.importer import from_onnx
 
-    return from_onnx(_onnx_model(program, where))
+    real = None
+    try:
+        call = call_of_program(pure)
+        real = _in_real_numbers(call)
+        return _with_own_weights(network_of_program(real))
+    except NotTakenError as reason:
+        LOG.debug("%s is taken through ONNX: %s", where, reason)
+        lacking = reason.target if real is None else None
+    names = program.graph_signature.user_inputs
+    if real is not None and real is not call:
+        program = _program(*_bound(real), {}, where)
+    try:
+        return from_onnx(_onnx_model(program, where, names))
+    except ModelImportError as error:
+        if lacking is None:
+            raise
+        raise ModelImportError(f"{lacking} has no form for complex numbers", where) from error
+
+
+def _in_real_numbers(call: ProgramCall) -> ProgramCall:
+    """The call of a graph without complex numbers: the same one, if it has none."""
+    graph, args = real_form(call.graph, call.args)
+    return call if graph is call.graph else replace(call, graph=graph, args=args)
+
+
+def _bound(call: ProgramCall) -> tuple[Any, list[Any]]:
+    """A module of the variable inputs alone, and these."""
+    variable = [index for index in range(len(call.args)) if index not in call.static]
+    module = bind_constants(call.graph, call.args, variable, list(call.outputs))
+    return module, [call.args[index] for index in variable]
 
 
 def _check_inputs(program: Any) -> None:
@@ -120,7 +154,24 @@ def export_onnx(module: Any, args: Sequence[Any]) -> Any:
             the module changes its inputs or buffers.
     """
     where = f"module {type(module).__name__}"
-    return _onnx_model(_program(module, args, {}, where), where, traced=True)
+    program = _program(module, args, {}, where)
+    return _onnx_model(program, where, program.graph_signature.user_inputs, traced=True)
+
+
+def exported(module: Any, args: Sequence[Any]) -> Any:
+    """The ONNX model, exported in a thread of its own.
+
+    This thread is inside a compiled function of torch: dispatch modes are set that the exporter
+    cannot work under.
+    """
+    import torch
+
+    def export() -> Any:
+        with torch.no_grad():
+            return export_onnx(module, args)
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(export).result()
 
 
 def _program(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], where: str) -> Any:
@@ -129,8 +180,8 @@ def _program(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], where:
         return torch.export.export(module, tuple(args), dict(kwargs))
 
 
-def _onnx_model(program: Any, where: str, traced: bool = False) -> Any:
-    """``traced``: it may have nothing to take apart."""
+def _onnx_model(program: Any, where: str, names: Sequence[Any], traced: bool = False) -> Any:
+    """The inputs are called ``names``; ``traced``: it may have nothing to take apart."""
     torch = _import_torch()
     with _exporting(where):
         if not (traced and _is_plain(program.graph)):
@@ -144,10 +195,10 @@ def _onnx_model(program: Any, where: str, traced: bool = False) -> Any:
                 dynamo=True,
                 verbose=False,
                 optimize=False,  # that takes x + 1e-9 and x * 1.00001 for x
-                custom_translation_table=translations(),
+                custom_translation_table=translations() | fourier_translation(),
             ).model
         )
-        _name_inputs(model, program.graph_signature.user_inputs)
+        _name_inputs(model, names)
         return model
 
 

@@ -13,6 +13,7 @@ from autosched.graph.errors import ModelImportError
 from sketch.lang.dtypes import SUPPORTED
 
 _SEEN_BYTES: Final = 32
+_PAIRS: Final = "take torch.view_as_real of it, which torch.view_as_complex makes complex again"
 _HOST_ONLY: Final = ("uint16", "uint32", "uint64")
 
 
@@ -26,13 +27,20 @@ def is_plain(value: Any) -> bool:
 
 
 def check_dtype(tensor: Any, name: str) -> None:
-    """Raise ModelImportError if no network has inputs of the tensor's type.
-
-    ONNX knows no complex numbers: torch's exporter takes pairs of floats in their place.
-    """
+    """Raise ModelImportError if no network has inputs of the tensor's type."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in SUPPORTED and dtype not in _HOST_ONLY:
-        raise ModelImportError(f"input {name!r} is of type {dtype}, which networks do not take")
+        raise ModelImportError(
+            f"input {name!r} is of type {dtype}, which networks do not take",
+            hint=_PAIRS if tensor.dtype.is_complex else "",
+        )
+
+
+def check_result(tensor: Any, name: str) -> None:
+    """Raise ModelImportError if a result is complex: networks return real numbers alone."""
+    if tensor.dtype.is_complex:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        raise ModelImportError(f"result {name!r} is of type {dtype}, which networks do not return")
 
 
 def is_tracked(value: Any) -> bool:

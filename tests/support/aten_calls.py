@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
+from autosched.torch_frontend.fourier_operator import fourier_operator
 from tests.support.aten_inputs import (
     BOOLS,
     BYTES,
@@ -349,9 +350,22 @@ NOT_EXPORTED: Final = (
     "log_sigmoid_forward.default", "native_batch_norm.default", "rsub.Scalar", "squeeze.dim",
 )  # fmt: skip
 """Calls whose like torch's exporter to ONNX does not know, or writes with larger errors."""
+FOURIER: Final[Calls] = {
+    "autosched.fourier.default": (
+        lambda x, both: (
+            fourier_operator()(x, 1, 8, 5, 1.0, False, False),
+            fourier_operator()(both, 2, 6, 4, 0.5, True, False),
+            fourier_operator()(both, 2, 7, 7, 0.5, True, True),
+            fourier_operator()(both, 1, 9, 5, 1.0, False, False, 7, 6),
+            fourier_operator()(both, 2, 96, 96, 1.0, True, False, 93, 2),
+        ),
+        (X[..., :1].reshape(2, 6, 4, 1), X[..., :2]),
+    ),
+}
 TABLES: Final[Mapping[str, Calls]] = {
     "activation": ACTIVATIONS,
     "elementwise": ELEMENTWISE,
+    "fourier": FOURIER,
     "indexing": INDEXING,
     "scattering": SCATTERING,
     "movement": MOVEMENT,

@@ -14,9 +14,8 @@ ORDER: Final = torch.tensor([3, 0, 2])
 
 
 def _assigned(x: Any, value: Any, *index: Any) -> Any:
-    found = x.clone()
-    found[index] = value
-    return found
+    """``x[index] = value``, without changing ``x``; None: all of a dimension."""
+    return aten.index_put(x, list(index), torch.as_tensor(value, dtype=x.dtype))
 
 
 def _spread(numbers: list[int], axis: int, extents: tuple[int, ...]) -> Any:
@@ -33,13 +32,13 @@ SCATTERING: Final[Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     ),
     "index_put.default": (
         lambda x, i, p: (
-            _assigned(x, x[:, :3] * 2, slice(None), i),
-            _assigned(x, 2.5, slice(None), slice(None), i - 6),
-            _assigned(x, x[1:, :, 0, 0], slice(None), slice(None), i[:1], i[1:2]),
-            _assigned(x, x[0, :, 0, :1], i[1:2], slice(None), i[2:], i[1:2]),
+            _assigned(x, x[:, :3] * 2, None, i),
+            _assigned(x, 2.5, None, None, i - 6),
+            _assigned(x, x[:, :, :1, 0], None, None, i[:1], i[1:2]),
+            _assigned(x, x[:1, :, 0, 0], i[1:2] % 2, None, i[2:], i[1:2]),
             x.index_put((p % 2, p), x[0, 0, 0, 0], accumulate=True),
             x.index_put((p[:, :1] % 2, p[0]), x[:1, :1, :, :], accumulate=True),
-            x.long().index_put((p % 2 - 2, p, p), p, accumulate=True),
+            p.repeat(2, 2).index_put((p % 4, p % 6), p, accumulate=True),
             _assigned(x, -1.0, x > 0.3),
             _assigned(x, x[0, 0, 0, :1] * 3, x[..., 0] > 0.3),
         ),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Final
 
-import numpy as np
-
+from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import normalize_axis
-from autosched.graph.ops.movement import Slice
-from autosched.graph.ops.shape import Reshape, Transpose
+from autosched.graph.ops.elementwise import Identity
+from autosched.graph.spectrum import Transform, transform_axis
 from autosched.onnx.importer.site import Site, UnsupportedError
-from autosched.onnx.importer.spectrum import Transform, transform_rows
+from autosched.onnx.importer.site_parts import SiteParts
 
 _AXIS_INPUT: Final = 2  # since opset 20
 
@@ -28,18 +26,13 @@ def import_dft(site: Site) -> None:
         raise UnsupportedError(f"{dtype} {shape} along dimension {axis}")
     read = min(length, shape[axis])
     results = length // 2 + 1 if onesided else length
-    data = site.input(0)
-    if read < shape[axis]:
-        stop = tuple(read if d == axis else n for d, n in enumerate(shape))
-        data = site.step(Slice((0,) * rank, stop, (1,) * rank), [data])
-    order = [d for d in range(rank) if d not in (axis, rank - 1)]
-    lead = tuple(shape[d] for d in order)
-    moved = site.step(Transpose((*order, axis, rank - 1)), [data])
-    rows = site.step(Reshape((prod(lead), read, parts)), [moved])
-    product = transform_rows(site, rows, Transform(read, length, results, parts, inverse))
-    found = site.step(Reshape((*lead, results, 2)), [product])
-    back = np.argsort((*order, axis, rank - 1))
-    site.emit(Transpose(tuple(int(d) for d in back)), [found])
+    scale = 1 / length if inverse else 1.0
+    transform = Transform(read, length, results, parts, inverse, scale=scale)
+    try:
+        found = transform_axis(SiteParts(site), site.input(0), axis, transform)
+    except GraphError as error:
+        raise UnsupportedError(str(error)) from error
+    site.emit(Identity(), [found])
 
 
 def _axis(site: Site, rank: int) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from autosched.graph.errors import GraphError
 from autosched.graph.ops.gather import Gather
 from autosched.graph.ops.shape import Reshape
+from autosched.graph.spectrum import Transform, transform_rows
 from autosched.onnx.importer.site import Site, UnsupportedError
-from autosched.onnx.importer.spectrum import Transform, transform_rows
+from autosched.onnx.importer.site_parts import SiteParts
 
 _SIGNAL_RANK = 2  # without a last dimension of one real, or of real and imaginary part
 
@@ -34,5 +36,9 @@ def import_stft(site: Site) -> None:
     places = np.arange(frames)[:, None] * hop + np.arange(length)
     read = site.step(Gather(1), [signal, site.add_constant("places", places)])
     rows = site.step(Reshape((batch * frames, length, parts)), [read])
-    found = transform_rows(site, rows, Transform(length, length, results, parts, window=window))
+    transform = Transform(length, length, results, parts, window=window)
+    try:
+        found = transform_rows(SiteParts(site), rows, transform)
+    except GraphError as error:
+        raise UnsupportedError(str(error)) from error
     site.emit(Reshape((batch, frames, results, 2)), [found])

@@ -18,6 +18,17 @@ def has_parts(operator: Any) -> bool:
     return operator in _known() or _is_composite(operator)
 
 
+def parts_of_operator(operator: Any) -> Callable[..., Any] | None:
+    """The function of torch that computes an operator in terms of others, complex or real; None if
+    there is none.  Those of ours are for real numbers.
+    """
+    if operator in layer_operators():
+        return None
+    if operator in _of_torch():
+        return _of_torch()[operator]
+    return operator.decompose if _is_composite(operator) else None
+
+
 def decomposed(graph: Any, args: Sequence[Any], apart: Collection[Any]) -> Any:
     """A graph without operators that have parts and no converter.
 

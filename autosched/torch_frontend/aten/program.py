@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from autosched.graph.ir import Network
@@ -9,8 +11,25 @@ from autosched.torch_frontend.aten.call import NotTakenError
 from autosched.torch_frontend.aten.conversion import network_of_graph
 
 
-def network_of_program(program: Any) -> Network:
-    """The network of a program whose parameters, buffers and constants are constants of it.
+@dataclass(frozen=True, slots=True)
+class ProgramCall:
+    """A graph of ATen operators, and what it is called with.
+
+    Attributes:
+        graph: a ``torch.fx.GraphModule``.
+        args: tensors that fix shapes and dtypes.
+        static: positions of those that are constants.
+        outputs: public names of results by position.
+    """
+
+    graph: Any
+    args: Sequence[Any]
+    static: Collection[int]
+    outputs: Mapping[int, str]
+
+
+def call_of_program(program: Any) -> ProgramCall:
+    """The call of a program whose parameters, buffers and constants are constants of it.
 
     Inputs are called like the parameters of ``forward``, outputs like the nodes that compute them.
 
@@ -19,7 +38,7 @@ def network_of_program(program: Any) -> Network:
             or None.
 
     Raises:
-        NotTakenError: as ``network_of_graph``; or an input is no tensor.
+        NotTakenError: an input is no tensor.
     """
     signature = program.graph_signature
     kept = {**program.state_dict, **program.constants}
@@ -37,7 +56,21 @@ def network_of_program(program: Any) -> Network:
     static = [index for index, node in enumerate(places) if node.name in stored]
     results = {index: name for index, name in enumerate(signature.user_outputs) if name is not None}
     names = _public(list(results.values()), user)
-    return network_of_graph(program.graph_module, args, static, list(results), names)
+    outputs = dict(zip(results, names, strict=True))
+    return ProgramCall(program.graph_module, args, static, outputs)
+
+
+def network_of_program(call: ProgramCall) -> Network:
+    """The network of a program.
+
+    Args:
+        call: of it.
+
+    Raises:
+        NotTakenError: as ``network_of_graph``.
+    """
+    positions, names = list(call.outputs), list(call.outputs.values())
+    return network_of_graph(call.graph, call.args, call.static, positions, names)
 
 
 def _like(fake: Any) -> Any:

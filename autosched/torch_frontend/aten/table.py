@@ -6,6 +6,7 @@ from typing import Final
 from autosched.torch_frontend.aten.activation import ACTIVATIONS
 from autosched.torch_frontend.aten.call import Converter
 from autosched.torch_frontend.aten.elementwise import ELEMENTWISE
+from autosched.torch_frontend.aten.fourier import FOURIER
 from autosched.torch_frontend.aten.indexing import INDEXING
 from autosched.torch_frontend.aten.movement import MOVEMENT
 from autosched.torch_frontend.aten.norm import NORM
@@ -30,4 +31,4 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
         WINDOWS,
     )
     for name, converter in table.items()
-}
+} | {f"autosched.{name}": converter for name, converter in FOURIER.items()}
