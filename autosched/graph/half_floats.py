@@ -12,7 +12,7 @@ their data take in memory; no unit is for them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from autosched.graph.fusion import fuse
 from autosched.graph.ir import Graph, Node
+from autosched.graph.moved_values import with_sources
 from autosched.graph.ops.base import Op, Pattern
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.einsum import Einsum
@@ -85,8 +86,8 @@ class _InHalfFloats(GraphRewriter):
         self._dtype = narrow
         self._layers = {node.output for node in layers}
         data = (name for node in layers for name in node.inputs[: self._count(node)])
-        self._rounded = self._with_sources((*data, *_left_by_kernels(graph, self._layers)))
-        self._exact = self._with_sources(graph.result_values)
+        self._rounded = with_sources(graph, (*data, *_left_by_kernels(graph, self._layers)), _moves)
+        self._exact = with_sources(graph, graph.result_values, _moves)
         self._narrow: dict[str, str] = {}
         self._wide: dict[str, str] = {}
         self._weights: dict[tuple[str, int], str] = {}
@@ -95,19 +96,6 @@ class _InHalfFloats(GraphRewriter):
     def _count(node: Node) -> int:
         """How many of its first operands are data."""
         return 2 if isinstance(node.op, Einsum | MatMul) else 1
-
-    def _with_sources(self, values: Iterable[str]) -> set[str]:
-        """Values, and what they are moved from."""
-        found, pending = set[str](), list(values)
-        while pending:
-            name = pending.pop()
-            if name in found:
-                continue
-            found.add(name)
-            node = self.graph.producers.get(name)
-            if node is not None and _moves(node.op):
-                pending.extend(node.inputs)
-        return found
 
     def convert(self, node: Node) -> None:
         """Emit ``node``: on rounded values where it is a layer, or moves some."""

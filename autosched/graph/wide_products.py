@@ -12,11 +12,12 @@ their operands take from memory, and keep narrow ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from math import prod
 from typing import Final
 
 from autosched.graph.ir import Graph, Node
+from autosched.graph.moved_values import with_sources
 from autosched.graph.ops.base import Op, Pattern, Shape
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.einsum import Einsum
@@ -118,23 +119,12 @@ class _WideProducts(GraphRewriter):
     def __init__(self, graph: Graph, products: Collection[Node]) -> None:
         super().__init__(graph)
         self._products = {node.output for node in products}
-        self._wanted = self._with_sources(name for node in products for name in node.inputs)
+        self._wanted = with_sources(
+            graph, (name for node in products for name in node.inputs), _moves
+        )
         self._shared = {name for name in self._wanted if self._is_left_wide(name)}
         self._wide: dict[str, str] = {}
         self._instead: dict[str, str] = {}
-
-    def _with_sources(self, values: Iterable[str]) -> set[str]:
-        """Values, and what they are moved from."""
-        found, pending = set[str](), list(values)
-        while pending:
-            name = pending.pop()
-            if name in found:
-                continue
-            found.add(name)
-            node = self.graph.producers.get(name)
-            if node is not None and _moves(node.op):
-                pending.extend(node.inputs)
-        return found
 
     def convert(self, node: Node) -> None:
         """Emit ``node``: on wide operands where it is such a product, or moves what those read."""
