@@ -85,7 +85,6 @@ CASES: Final = {
     "rapidocr-direction": Published(
         "rapidocr-onnxruntime==1.4.4", "cls_infer.onnx", {"": (1, 3, 48, 192)}
     ),
-    "silero-vad": Published("silero-vad==6.2.3", "/silero_vad.onnx", _CHUNK, {"sr": 16000}),
     "silero-vad-16k": Published(
         "silero-vad==6.2.3", "silero_vad_16k_op15.onnx", _CHUNK, {"sr": 16000}
     ),

@@ -25,6 +25,7 @@ from typing import Any, Final
 from autosched.torch_frontend.convolutions import convolution_functions
 from autosched.torch_frontend.error_functions import erfc, erfcx
 from autosched.torch_frontend.missing import missing_functions
+from autosched.torch_frontend.paddings import padding_functions
 from autosched.torch_frontend.scatters import scatter_functions
 
 _BYTE: Final = 8  # bits
@@ -70,6 +71,7 @@ def decompositions() -> dict[Any, Any]:
         aten.baddbmm.default: partial(_product_and_addend, torch.bmm),
         **_shifts(aten),
         **convolution_functions(),
+        **padding_functions(),
         **scatter_functions(),
         **missing_functions(),
     }

@@ -27,6 +27,7 @@ from autosched.torch_frontend.output_names import (
     names_of_parts,
     with_output_names,
 )
+from autosched.torch_frontend.paddings import padding_functions
 from autosched.torch_frontend.recurrent_layer import translations
 from autosched.torch_frontend.results import tensors_of, with_types_of
 from autosched.torch_frontend.tensors import check_dtype
@@ -92,7 +93,8 @@ def _imported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ne
 
 def _network_of(program: Any, where: str) -> Network:
     with _exporting(where):
-        pure = program.run_decompositions({})  # side effects become part of the signature
+        # side effects become part of the signature
+        pure = program.run_decompositions(padding_functions())
     _check_unchanged(pure, where)
     from autosched.onnx.importer import from_onnx
 
