@@ -29,6 +29,7 @@ from sketch.nest.loopnest import (
     Node,
     Num,
     Predicate,
+    Quasi,
     Scope,
     Store,
 )
@@ -168,6 +169,7 @@ class _Emitter:
                 None if reduce is None else reduce.reducer,
             )
         body = lower_body(stage, self.placement, self.buffers)
+        placed = any(isinstance(coordinate, Quasi) for coordinate in body.coordinates)
         end, bounds = self._group_end(stage), self._bounds(stage)
         predicates = merge_predicates((*body.predicates, *(p for p in bounds if p != end)))
         values = body.values
@@ -180,7 +182,8 @@ class _Emitter:
             reducer=None if reduce is None else self._reducer(stage, reduce.reducer),
             predicates=predicates,
             stage=stage.plan.op,
-            needs=lowered_needs(self.placement.program, stage),
+            # Needs are about loops: terms that data place have none along what they would tell.
+            needs=() if placed else lowered_needs(self.placement.program, stage),
         )
 
     def _reducer(self, stage: PlacedStage, reducer: Reducer) -> Reducer:

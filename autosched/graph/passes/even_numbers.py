@@ -19,14 +19,15 @@ Parts = tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32]]
 
 
 def bytes_of(matrix: NDArray[np.float32]) -> Parts | None:
-    """A matrix ``[k, n]`` as ``(integers - zero) * scale``, each element to the last bit.
+    """A matrix ``[k, n]`` as ``(integers - zero) * scale``, each element exactly (-0 is 0).
 
     Returns:
         int8 ``[k, n]``, or uint8; zero points and scales ``[1, n]``.  None: it is none.
     """
-    if not np.isfinite(matrix).all() or _steps(matrix[:, :_PROBED]) is None:
+    if not np.isfinite(matrix).all():
         return None
-    steps = _steps(matrix)
+    with np.errstate(all="ignore"):  # steps next to 0, which nothing is a multiple of
+        steps = None if _steps(matrix[:, :_PROBED]) is None else _steps(matrix)
     if steps is None:
         return None
     levels = np.rint(matrix / steps).astype(np.int16)

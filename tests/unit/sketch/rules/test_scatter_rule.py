@@ -10,12 +10,12 @@ from sketch.analysis.scattering import scattered_axes
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.expr import Const, Expr, cast, select
-from sketch.lang.functions import equal
+from sketch.lang.functions import equal, exp
 from sketch.lang.tensor import Tensor, compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.nest.loopnest import Loop, LoopKind, LoopNest
 from sketch.nest.printer import print_nest
-from sketch.nest.walk import walk
+from sketch.nest.walk import stores, walk
 from sketch.operators.scatter import received, scatter
 from sketch.population.population import sample
 from sketch.rules.generate import generate
@@ -86,6 +86,27 @@ def test_what_reads_the_sums_does_not_compute_them() -> None:
         found = lower(sketch, row)
         names = [x.var.name for x in loops(found) if ".init" not in x.var.name]
         assert not [name for name in names if "received.i0" in name]
+
+
+def test_a_causal_reader_says_nothing_about_terms_without_a_loop() -> None:
+    """Elements above the diagonal are not needed; which ones terms go to, only data say."""
+    n, terms = 64, 200
+    places = placeholder((terms, 1), "int64", name="places")
+    updates, q = placeholder((terms, n), name="updates"), placeholder((n, n), name="q")
+    sums = received(places, updates, 0, n, "sum", "sums")
+    lower_half = compute(
+        (n, n), lambda i, j: select(j <= i, sums[i, j], float("-inf")), name="lower_half"
+    )
+    k, m = reduce_axis(n, "k"), reduce_axis(n, "m")
+    most = compute((n,), lambda i: reducers.max(lower_half[i, m], m), name="most")
+    parts = compute((n, n), lambda i, j: exp(lower_half[i, j] - most[i]), name="parts")
+    out = compute((n, n), lambda i, c: reducers.sum(parts[i, k] * q[k, c], k), name="out")
+    found = nest(out)
+    (adding,) = (
+        store for store, _ in stores(found.roots) if store.stage_name == "sums" and store.reducer
+    )
+    assert adding.needs == ()
+    assert any(store.needs for store, _ in stores(found.roots))
 
 
 def place_of(term: Expr, kind: str) -> Expr:

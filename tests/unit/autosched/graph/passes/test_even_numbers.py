@@ -64,6 +64,15 @@ def test_others_are_left(kind: str) -> None:
     assert bytes_of(matrix) is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_numbers_at_the_ends_of_the_range_make_no_noise() -> None:
+    least, most = np.float32(1e-45), np.float32(3e38)
+    for first, others in ((least, least), (most, least), (most, -most)):
+        parts = bytes_of(np.r_[np.full((1, 9), first), np.full((255, 9), others)])
+        if parts is not None:
+            assert np.isfinite(parts[2]).all()
+
+
 @pytest.mark.parametrize(("rows", "kind"), [(1, "narrow_matmul"), (40, "dense")])
 def test_products_of_few_rows_read_bytes(rows: int, kind: str) -> None:
     matrix = levels(-127, 127, (256, 512)).astype(np.float32) * np.float32(0.01)
