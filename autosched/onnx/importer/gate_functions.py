@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ops.activation import Activation
 from autosched.graph.ops.base import Op
@@ -21,20 +20,18 @@ class Cell:
     """The body of a recurrent layer while it is built.
 
     Attributes:
-        builder: of the body.
-        layer: the model's layer that it is a part of.
+        site: the node, with the builder of the body.
         clip: bound on what goes into the gates' functions.
         mask: bool ``[batch, 1]``: which sequences go on; None: all.
     """
 
-    builder: GraphBuilder
-    layer: str
+    site: Site
     clip: float | None = None
     mask: str | None = None
 
     def add(self, op: Op, *inputs: str) -> str:
         """Append a node; returns its output."""
-        return self.builder.add(op, inputs, origins=(self.layer,))
+        return self.site.step(op, inputs)
 
     def sum(self, lhs: str, rhs: str) -> str:
         """``lhs + rhs``."""
@@ -46,8 +43,8 @@ class Cell:
 
     def scalar(self, value: float, like: str) -> str:
         """A constant of the dtype of ``like``."""
-        array = np.full((1, 1), value).astype(self.builder.types[like].dtype)
-        return self.builder.constant(self.builder.unique("scalar"), array)
+        array = np.full((1, 1), value).astype(self.site.builder.types[like].dtype)
+        return self.site.add_constant("scalar", array)
 
     def kept(self, new: str, old: str) -> str:
         """``new`` where a sequence goes on, else ``old``."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -25,6 +26,25 @@ from sketch.lang.dtypes import is_float
 _W, _R, _B, _LENGTHS, _H, _, _P = range(1, 8)  # positions of the inputs after X; c follows h
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _RESET: Final = 2  # gates of GRU before the one whose share of the state is reset
+
+
+Operand = Sequence[str]
+"""Names of what a matrix is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """What data and states are multiplied by.
+
+    Attributes:
+        multiply: a value times a matrix; the builder of the site may be that of a body.
+        data: ``[columns, gates * hidden]``, for each direction.
+        states: for each direction, what h is multiplied by.
+    """
+
+    multiply: Callable[[Site, str, Operand], str]
+    data: Sequence[Operand]
+    states: Sequence[Sequence[Operand]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +80,8 @@ class _Layer:
         return self.kind is KINDS["GRU"]
 
 
-def import_recurrent(site: Site) -> None:
-    """RNN, GRU or LSTM, of any direction."""
+def import_recurrent(site: Site, given: Factors | None = None) -> None:
+    """RNN, GRU or LSTM, of any direction; ``given``: in place of its own weights."""
     direction = site.attributes.get("direction", "forward")
     if direction not in _DIRECTIONS:
         raise UnsupportedError(f"direction {direction!r}")
@@ -74,8 +94,9 @@ def import_recurrent(site: Site) -> None:
     data = site.input(0)
     if layer.batch_first:
         data = site.step(Transpose((1, 0, 2)), [data])
+    factors = given or _weights(layer, len(backwards))
     found = [
-        _direction(layer, number, backwards[number], functions[number], data)
+        _direction(layer, factors, number, backwards[number], functions[number], data)
         for number in range(len(backwards))
     ]
     _emit_sequence(layer, [outputs[-1] for outputs in found])
@@ -129,8 +150,28 @@ def _mask(site: Site, length: int, batch: int) -> str | None:
     return site.step(BinaryOp("lt"), [site.add_constant("steps", steps), lengths])
 
 
+def _weights(layer: _Layer, directions: int) -> Factors:
+    """The node's own."""
+    weights = Weights(layer.site)
+    rows, split = layer.rows, _RESET * layer.hidden
+    apart = layer.resets and not layer.flag
+    ends = (0, split, rows) if apart else (0, rows)
+    data, states = [], []
+    for number in range(directions):
+        data.append((weights.transposed(weights.pick(_W, number)),))
+        whole = weights.pick(_R, number)
+        parts = (weights.rows(whole, *pair) for pair in pairwise(ends))
+        states.append([(weights.transposed(part),) for part in parts])
+    return Factors(_multiplied, data, states)
+
+
+def _multiplied(site: Site, value: str, matrix: Operand) -> str:
+    return site.step(MatMul(), [value, *matrix])
+
+
 def _direction(
     layer: _Layer,
+    factors: Factors,
     number: int,
     backwards: bool,
     functions: Sequence[GateFunction],
@@ -138,8 +179,7 @@ def _direction(
 ) -> list[str]:
     """The last states and the sequence ``[length, batch, hidden]`` of one direction."""
     site, weights = layer.site, Weights(layer.site)
-    weight = weights.transposed(weights.pick(_W, number))
-    shares, reset_bias = site.step(MatMul(), [data, weight]), None
+    shares, reset_bias = factors.multiply(site, data, factors.data[number]), None
     if site.has(_B):
         bias, reset_bias = _biases(layer, weights, number)
         shares = site.step(BinaryOp("add"), [shares, bias])
@@ -150,15 +190,19 @@ def _direction(
     )
     sliced = body.input("data", shares, True)
     mask = None if layer.mask is None else body.input("mask", layer.mask, True)
+    inner = replace(site, builder=body.builder, layer=site.layer or site.label)
     values = Values(
         sliced,
         states,
-        tuple(body.shared(name) for name in _recurrence(layer, weights, number)),
+        tuple(
+            partial(factors.multiply, inner, matrix=[body.shared(name) for name in matrix])
+            for matrix in factors.states[number]
+        ),
         None if reset_bias is None else body.shared(reset_bias),
         tuple(body.shared(name) for name in _peepholes(layer, weights, number)),
     )
     clip = site.attributes.get("clip")
-    cell = Cell(body.builder, site.layer or site.label, clip, mask)
+    cell = Cell(inner, clip, mask)
     following = layer.kind.step(cell, values, functions, layer.flag)
     return body.loop(cell, following, backwards)
 
@@ -172,14 +216,6 @@ def _biases(layer: _Layer, weights: Weights, number: int) -> tuple[str, str | No
     split = _RESET * layer.hidden
     first = weights.sum(weights.rows(data, 0, split), weights.rows(state, 0, split))
     return weights.joined(first, weights.rows(data, split, rows)), weights.rows(state, split, rows)
-
-
-def _recurrence(layer: _Layer, weights: Weights, number: int) -> list[str]:
-    whole, rows = weights.pick(_R, number), layer.rows
-    ends = [0, rows]
-    if layer.resets and not layer.flag:
-        ends.insert(1, _RESET * layer.hidden)
-    return [weights.transposed(weights.rows(whole, *pair)) for pair in pairwise(ends)]
 
 
 def _peepholes(layer: _Layer, weights: Weights, number: int) -> list[str]:
@@ -213,7 +249,12 @@ class _Body:
         return self.builder.input(Value(label, shape, kind.dtype))
 
     def shared(self, source: str) -> str:
-        """A value that is the same in all iterations; constants become the body's own."""
+        """A value that is the same in all iterations; constants become the body's own.
+
+        Nothing, of no name, stays so.
+        """
+        if not source:
+            return source
         label = self.builder.unique("weight")
         constant = self._layer.site.builder.constants.get(source)
         if constant is None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from autosched.graph.ops.elementwise import BinaryOp
-from autosched.graph.ops.matmul import MatMul
 from autosched.graph.ops.movement import Slice
 from autosched.onnx.importer.gate_functions import Cell, GateFunction
 
@@ -22,15 +21,15 @@ class Values:
     Attributes:
         data: ``[batch, gates * hidden]``, the input's share of each gate, one after the other.
         states: ``[batch, hidden]``: h, and c for LSTM.
-        recurrence: ``[hidden, gates * hidden]``, the weights of h; GRU that resets before the
-            product has those of its last gate apart.
+        recurrence: multiplies h by its weights, ``[hidden, gates * hidden]``; GRU that resets
+            before the product has those of its last gate apart.
         bias: ``[hidden]``, what GRU adds to the product that it resets; None for others.
         peepholes: ``[hidden]``, LSTM's weights of c in the gates i, o and f; or none.
     """
 
     data: str
     states: tuple[str, ...]
-    recurrence: tuple[str, ...]
+    recurrence: tuple[Callable[[str], str], ...]
     bias: str | None = None
     peepholes: tuple[str, ...] = ()
 
@@ -57,7 +56,7 @@ class Kind:
 
 def _rnn(cell: Cell, values: Values, functions: Sequence[GateFunction], _: bool) -> tuple[str, ...]:
     (h,) = values.states
-    product = cell.add(MatMul(), h, values.recurrence[0])
+    product = values.recurrence[0](h)
     return (cell.kept(cell.gate(functions[0], cell.sum(product, values.data)), h),)
 
 
@@ -67,7 +66,7 @@ def _gru(
     """Gates z, r and n: the next state is ``(1 - z) * n + z * h``."""
     (h,) = values.states
     update, candidate = functions
-    product = cell.add(MatMul(), h, values.recurrence[0])
+    product = values.recurrence[0](h)
     z, r = (
         cell.gate(update, cell.sum(_gate(cell, product, n, h), _gate(cell, values.data, n, h)))
         for n in (0, 1)
@@ -78,7 +77,7 @@ def _gru(
             reset = cell.sum(reset, values.bias)
         reset = cell.product(r, reset)
     else:
-        reset = cell.add(MatMul(), cell.product(r, h), values.recurrence[1])
+        reset = values.recurrence[1](cell.product(r, h))
     n = cell.gate(candidate, cell.sum(reset, _gate(cell, values.data, 2, h)))
     difference = cell.add(BinaryOp("sub"), h, n)
     return (cell.kept(cell.sum(n, cell.product(z, difference)), h),)
@@ -90,7 +89,7 @@ def _lstm(
     """Gates i, o, f and g: ``c = f * c + i * g`` and ``h = o * function(c)``."""
     h, c = values.states
     gate, candidate, output = functions
-    sums = cell.sum(cell.add(MatMul(), h, values.recurrence[0]), values.data)
+    sums = cell.sum(values.recurrence[0](h), values.data)
 
     def peeping(number: int, state: str) -> str:
         share = _gate(cell, sums, number, h)
@@ -108,7 +107,7 @@ def _lstm(
 
 def _gate(cell: Cell, value: str, number: int, like: str) -> str:
     """Columns of gate ``number`` of ``value [batch, gates * hidden]``."""
-    batch, hidden = cell.builder.types[like].shape
+    batch, hidden = cell.site.builder.types[like].shape
     start, stop = (0, number * hidden), (batch, (number + 1) * hidden)
     return cell.add(Slice(start, stop, (1, 1)), value)
 

@@ -73,9 +73,13 @@ def test_numbers_at_the_ends_of_the_range_make_no_noise() -> None:
             assert np.isfinite(parts[2]).all()
 
 
-@pytest.mark.parametrize(("rows", "kind"), [(1, "narrow_matmul"), (40, "dense")])
-def test_products_of_few_rows_read_bytes(rows: int, kind: str) -> None:
-    matrix = levels(-127, 127, (256, 512)).astype(np.float32) * np.float32(0.01)
+@pytest.mark.parametrize(
+    ("rows", "columns", "kind"),
+    [(1, 4096, "narrow_matmul"), (1, 4000, "dense"), (40, 4096, "dense")],
+    ids=["few rows", "a matrix that caches hold", "many rows"],
+)
+def test_products_of_few_rows_read_bytes(rows: int, columns: int, kind: str) -> None:
+    matrix = levels(-127, 127, (256, columns)).astype(np.float32) * np.float32(0.01)
     builder = GraphBuilder("product")
     data = builder.input(Value("data", (rows, 256), "float32"))
     graph = builder.finish({"y": builder.add(MatMul(), [data, builder.constant("w", matrix)])})
