@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -194,10 +193,7 @@ def _direction(
     values = Values(
         sliced,
         states,
-        tuple(
-            partial(factors.multiply, inner, matrix=[body.shared(name) for name in matrix])
-            for matrix in factors.states[number]
-        ),
+        tuple(_by(factors, inner, body, matrix) for matrix in factors.states[number]),
         None if reset_bias is None else body.shared(reset_bias),
         tuple(body.shared(name) for name in _peepholes(layer, weights, number)),
     )
@@ -205,6 +201,12 @@ def _direction(
     cell = Cell(inner, clip, mask)
     following = layer.kind.step(cell, values, functions, layer.flag)
     return body.loop(cell, following, backwards)
+
+
+def _by(factors: Factors, site: Site, body: _Body, matrix: Operand) -> Callable[[str], str]:
+    """Multiplies values of the body by a matrix."""
+    shared = [body.shared(name) for name in matrix]
+    return lambda value: factors.multiply(site, value, shared)
 
 
 def _biases(layer: _Layer, weights: Weights, number: int) -> tuple[str, str | None]:
