@@ -1,7 +1,8 @@
-"""The largest elements of short rows, in order, composed of other operators.
+"""The largest elements of rows, in order, composed of other operators.
 
-Each element counts those that come before it: its rank.  Where the ranks are known, so are the
-positions of the first ones, and elements are picked there.
+In short rows each element counts those that come before it: its rank.  Where the ranks are known,
+so are the positions of the first ones, and elements are picked there.  The first few elements of
+long rows are found one after the other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Final
 import numpy as np
 
 from autosched.graph.appends import Appends
+from autosched.graph.leading_elements import has_leading_elements, leading_positions
+from autosched.graph.ops.base import TensorType
 from autosched.graph.ops.elementwise import BinaryFunction, BinaryOp, CastOp, UnaryOp, Where
 from autosched.graph.ops.gather import GatherElements
 from autosched.graph.ops.reduce import ReduceOp
@@ -34,8 +37,13 @@ _COUNT: Final = "int32"
 _POSITION: Final = "int64"
 
 
-def are_few(shape: Sequence[int], axis: int) -> bool:
-    """Whether rows of ``shape`` along ``axis`` (non-negative) are short and not too many."""
+def has_top_elements(kind: TensorType, axis: int, count: int) -> bool:
+    """Whether kernels find the first ``count`` elements along ``axis`` (non-negative)."""
+    return _are_few(kind.shape, axis) or has_leading_elements(kind, axis, count)
+
+
+def _are_few(shape: Sequence[int], axis: int) -> bool:
+    """Whether rows are short and not too many."""
     extent = shape[axis]
     pairs = prod(shape) * extent
     if extent <= MOST_ELEMENTS:
@@ -52,7 +60,7 @@ def top_elements(
 
     Args:
         make: adds operators.
-        data: a value, of which ``are_few`` holds.
+        data: a value, of which ``has_top_elements`` holds.
         count: elements that are wanted of each row.
         axis: which dimension has the rows (non-negative).
         descending: whether the largest elements come first.
@@ -61,7 +69,10 @@ def top_elements(
     turned = [*(n for n in range(last + 1) if n != axis), axis]
     back = [*range(axis), last, *range(axis, last)]
     rows = _turned(make, data, turned)
-    positions = _positions(make, _ranks(make, rows, descending), count)
+    if _are_few(make.type_of(data).shape, axis):
+        positions = _positions(make, _ranks(make, rows, descending), count)
+    else:
+        positions = leading_positions(make, rows, count, descending)
     found = make.add(GatherElements(last), rows, positions)
     return _turned(make, found, back), _turned(make, positions, back)
 

@@ -89,9 +89,13 @@ def _stable_order(x: Any, **more: Any) -> Any:
 
 
 def _kth(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The last of the first k, from the end that is nearer."""
     if not x.dim():
         return NotImplemented
-    parts = (part.narrow(dim, k - 1, 1) for part in x.sort(dim))
+    from_end = x.shape[dim] - k + 1
+    count = min(k, from_end)
+    ordered = x.topk(count, dim, largest=from_end < k)
+    parts = (part.narrow(dim, count - 1, 1) for part in ordered)
     return tuple(part if keepdim else part.squeeze(dim) for part in parts)
 
 

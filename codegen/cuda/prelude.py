@@ -174,6 +174,16 @@ __device__ inline float round_tf32(float x) {
   return x != x ? x : word.value;
 }
 """
+# Places in the order of floats; bits of a negative number count down from zero.
+_ORDINAL: Final = """\
+union OrderedBits { float value; int bits; };
+__device__ inline int ordinal(float x) {
+  OrderedBits word;
+  word.value = x;
+  const int size = word.bits & 0x7fffffff;
+  return x != x ? 0x7fffffff : word.bits < 0 ? -size : size;
+}
+"""
 # 16-bit floats are their bits; conversions round to nearest, ties to even.
 _SHORT_FLOATS: Final = """\
 union FloatBits { float value; unsigned bits; };
@@ -271,6 +281,7 @@ _PARTS: Final = (
     (_SATURATION, ("saturate",)),
     (_SIGMOID, ("sigmoid",)),
     (_ROUND_TF32, ("round_tf32",)),
+    (_ORDINAL, ("ordinal",)),
     (_ROUND_TO_ODD, ("odd_float", "exact_double")),
     (
         _SHORT_FLOATS,

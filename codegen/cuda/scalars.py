@@ -21,7 +21,7 @@ from sketch.lang.dtypes import (
     is_storage_float,
     is_unsigned,
 )
-from sketch.lang.operator_names import FLOAT_CALLS, ROUND_TF32
+from sketch.lang.operator_names import FLOAT_CALLS, ORDINAL, ROUND_TF32
 from sketch.lang.storage_floats import storage_floats
 
 C_TYPES: Final[Mapping[str, str]] = {
@@ -51,7 +51,7 @@ def _float_call(op: str, operand: str, dtype: str) -> str:
         return f"({operand} != {operand})"
     if op == "is_inf":
         return f"({_float_call('abs', operand, dtype)} == {literal(math.inf, dtype)})"
-    if op in ("sigmoid", ROUND_TF32):
+    if op in ("sigmoid", ROUND_TF32, ORDINAL):
         return f"{op}({operand})"
     if op == "rsqrt" and dtype == "float64":
         return f"(1.0 / sqrt({operand}))"

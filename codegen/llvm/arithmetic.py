@@ -12,9 +12,9 @@ from codegen.llvm.functions.of_tables import TableLanes, WideFloat64Lanes
 from codegen.llvm.integers import Integers
 from codegen.llvm.values import literal, type_text
 from codegen.llvm.writer import Writer
-from sketch.lang.dtypes import is_float, is_unsigned
+from sketch.lang.dtypes import integer_limits, is_float, is_unsigned
 from sketch.lang.expr import Cast
-from sketch.lang.operator_names import BITS, FLOAT_CALLS, ROUND_TF32
+from sketch.lang.operator_names import BITS, FLOAT_CALLS, ORDINAL, ROUND_TF32
 
 _FLOAT_OPS: Final = {
     "add": "fadd contract",
@@ -207,6 +207,8 @@ class Arithmetic:
             return self.writer.emit(f"xor {kind} {operand}, {ones}")
         if op == ROUND_TF32:
             return self._round_tf32(width, operand)
+        if op == ORDINAL:
+            return self._ordinal(width, operand)
         if op == "sign":
             return self._sign(dtype, width, operand)
         if is_float(dtype):
@@ -226,6 +228,17 @@ class Arithmetic:
         moved = self.writer.emit(f"add {kind} {lanes.bits(operand)}, {half}")
         rounded = lanes.from_bits(self.writer.emit(f"and {kind} {moved}, {kept}"))
         return lanes.pick(lanes.test("uno", operand, operand), operand, rounded)
+
+    def _ordinal(self, width: int, operand: str) -> str:
+        """Places in the order of floats: bits of a negative number count down from zero."""
+        limits = integer_limits("int32")
+        least, most, zero = (self.splat(str(n), "int32", width) for n in (*limits, 0))
+        lanes, kind = self._floats(width), type_text("int32", width)
+        bits = lanes.bits(operand)
+        below = self.compare("lt", "int32", width, bits, zero)
+        size = self.writer.emit(f"sub {kind} {least}, {bits}")
+        place = self.select("int32", width, below, size, bits)
+        return self.select("int32", width, lanes.test("uno", operand, operand), most, place)
 
     def _float_unary(self, op: str, dtype: str, width: int, operand: str) -> str:
         kind = type_text(dtype, width)

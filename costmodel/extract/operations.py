@@ -17,7 +17,7 @@ _FLOAT_KIND = {
     "add": "float_add", "sub": "float_add", "mul": "float_mul", "div": "float_div",
     "min": "float_minmax", "max": "float_minmax", "pow": "float_math", "mod": "float_div",
     "floordiv": "float_div", "neg": "float_other", "abs": "float_other",
-    "round_tf32": "float_other",
+    "round_tf32": "float_other", "ordinal": "float_other",
 }  # fmt: skip
 
 # What one operation counts for: a fused multiply-add is two.

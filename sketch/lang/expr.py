@@ -35,6 +35,7 @@ from sketch.lang.operator_names import (
     COMPARISON,
     FLOAT_TESTS,
     LOGICAL,
+    ORDINAL,
     check_binary,
     check_operands,
     check_unary,
@@ -371,6 +372,8 @@ def unary(op: str, operand: Any) -> Expr:
     wide = widen(value)
     if op in FLOAT_TESTS:
         return Unary(op, wide, BOOL)
+    if op == ORDINAL:
+        return Unary(op, wide, "int32")
     return cast(Unary(op, wide, wide.dtype), value.dtype)
 
 

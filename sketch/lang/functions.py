@@ -138,6 +138,13 @@ def round_tf32(value: Any) -> Expr:
     return unary("round_tf32", value)
 
 
+def ordinal(value: Any) -> Expr:
+    """The place of a float of up to 32 bits among all float32, an int32: 0 of zeros, n of the nth
+    number above them, -n of the nth below, the largest int32 of NaN.
+    """
+    return unary("ordinal", value)
+
+
 def abs(value: Any) -> Expr:
     """Absolute value, of floats and integers."""
     return unary("abs", value)

@@ -24,6 +24,8 @@ STEPS: Final = ("sign", "floor", "ceil", "round", "trunc")
 FLOAT_TESTS: Final = ("is_nan", "is_inf")
 ROUND_TF32: Final = "round_tf32"
 """A float32 with the 10 fraction bits that tensor units of GPUs multiply."""
+ORDINAL: Final = "ordinal"
+"""The place of a float among all float32 in order, as an int32."""
 GROUP: Final = "group"
 """An element and those after it in memory, as many as a tensor unit takes for a lane or a row, as
 an int32 or an int64: of code alone."""
@@ -34,7 +36,9 @@ HIGH_HALF: Final = "high_half"
 """Half of the lanes of a vector: of code alone."""
 BITS: Final = "bits"
 """The bits of an element as an int32 that is not negative: of code alone."""
-UNARY: Final = ("neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS, ROUND_TF32)
+UNARY: Final = (
+    "neg", "abs", "sign", "not", "bit_not", *FLOAT_CALLS, *FLOAT_TESTS, ROUND_TF32, ORDINAL,
+)  # fmt: skip
 
 
 def check_operands(op: str, lhs: str, rhs: str) -> None:
@@ -67,6 +71,8 @@ def check_unary(op: str, dtype: str) -> None:
         raise ExpressionError(f"{op!r} cannot take a {dtype}")
     if op == ROUND_TF32 and dtype != "float32":
         raise ExpressionError(f"{op!r} needs a float32, got {dtype}", hint="use cast(...)")
+    if op == ORDINAL and (dtype == "float64" or not is_float(dtype)):
+        raise ExpressionError(f"{op!r} needs a float32 or less, got {dtype}")
     if op == "bit_not" and not is_integer(dtype):
         raise ExpressionError(f"{op!r} needs an integer, got {dtype}")
     if (op in FLOAT_CALLS or op in FLOAT_TESTS) and not is_float(dtype):

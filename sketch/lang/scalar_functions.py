@@ -46,6 +46,14 @@ def rounded_tf32(x: Array) -> Array:
     return np.where(np.abs(found) >= 2.0**limits.maxexp, np.copysign(np.inf, found), found)
 
 
+def ordinal(x: Array) -> Array:
+    """Places of float32 numbers in their order, int32: NaN is last, -0 is 0."""
+    limits = np.iinfo(np.int32)
+    bits = np.asarray(x, np.float32).view(np.int32)
+    size = bits & limits.max
+    return np.where(np.isnan(x), limits.max, np.where(bits < 0, -size, size)).astype(np.int32)
+
+
 UNARY_FUNCTIONS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "neg": np.negative, "abs": np.abs, "sign": np.sign,
     "not": np.logical_not, "bit_not": np.invert,
@@ -56,7 +64,7 @@ UNARY_FUNCTIONS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc,
-    "round_tf32": rounded_tf32,
+    "round_tf32": rounded_tf32, "ordinal": ordinal,
     "is_nan": np.isnan, "is_inf": np.isinf,
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ from sketch.lang.dtypes import (
     size_of,
 )
 from sketch.lang.expr import Axis, Binary, Cast, Const, Expr, Load, Select, Unary, Var
-from sketch.lang.operator_names import ROUND_TF32, STEPS
+from sketch.lang.operator_names import ORDINAL, ROUND_TF32, STEPS
 from sketch.lang.scalar_functions import UNARY_FUNCTIONS, Array, binary_function
 from sketch.lang.tensor import Tensor
 from sketch.oracle.evaluate import Evaluator
@@ -160,7 +160,7 @@ class RoundingErrors:
         if node.op == ROUND_TF32:
             own = 2 * _TF32_UNIT * magnitude(self._values(node)) + error
             return np.where(error > 0, error + own, 0.0)
-        if not is_float(node.operand.dtype):
+        if node.op == ORDINAL or not is_float(node.operand.dtype):
             return np.where(error > 0, np.inf, 0.0)
         if node.op not in STEPS:
             operand = unit(node.operand.dtype) * _OPERAND_ROUNDINGS

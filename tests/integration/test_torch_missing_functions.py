@@ -85,6 +85,7 @@ def test_sorts_and_medians_are_torchs() -> None:
         return (
             *i.sort(dim=0, stable=True), i.argsort(stable=True, descending=True), x.median(),
             *x.median(1), *x.median(0, True), i.median(1)[0], *x.kthvalue(3, 1),
+            *x.kthvalue(6, 1), *x.kthvalue(2, 0, True),
         )  # fmt: skip
 
     _assert_same(functions, x, torch.arange(12).reshape(3, 4) % 5)

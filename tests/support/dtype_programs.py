@@ -56,7 +56,7 @@ def small_inputs(dag: ComputeDAG, seed: int) -> dict[str, np.ndarray]:
 
 
 def arithmetic(dtype: str) -> list[ComputeDAG]:
-    """Every operator on ``dtype``: one program for numbers, one for truth values."""
+    """Every operator on ``dtype``: a program for each dtype of results."""
     lhs, rhs = placeholder((4, 41), dtype, "lhs"), placeholder((4, 41), dtype, "rhs")
     names = ["add", "sub", "mul", "min", "max", "mod", "trunc_mod", "floordiv"]
     unaries, tests = ["neg", "abs", "sign"], ["lt", "le", "eq", "ne", "gt", "ge"]
@@ -70,14 +70,20 @@ def arithmetic(dtype: str) -> list[ComputeDAG]:
         pairs = [binary(op, lhs[axes], rhs[axes]) for op in names]
         return (*pairs, *(unary(op, lhs[axes]) for op in unaries))
 
+    def places(axes: tuple[Axis, ...]) -> tuple[Expr, ...]:
+        return tuple(unary("ordinal", data[axes]) for data in (lhs, rhs))
+
     def truths(axes: tuple[Axis, ...]) -> tuple[Expr, ...]:
         pairs = [binary(op, lhs[axes], rhs[axes]) for op in tests]
         return (*pairs, *(unary(op, lhs[axes]) for op in ("is_nan", "is_inf") if is_float(dtype)))
 
-    return [
+    programs = [
         ComputeDAG(list(stage((4, 41), numbers, "number"))),
         ComputeDAG(list(stage((4, 41), truths, "truth"))),
     ]
+    if is_float(dtype) and dtype != "float64":
+        programs.append(ComputeDAG(list(stage((4, 41), places, "place"))))
+    return programs
 
 
 def conversions(source: str, shape: tuple[int, ...]) -> ComputeDAG:

@@ -26,6 +26,7 @@ UnaryFunction = Literal[
     "relu", "sigmoid", "exp", "log", "sqrt", "rsqrt", "erf", "abs", "neg", "sign", "reciprocal",
     "floor", "ceil", "round", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "is_nan", "is_inf", "not", "bit_not",
+    "ordinal",
 ]  # fmt: skip
 BinaryFunction = Literal[
     "add", "sub", "mul", "div", "mod", "trunc_mod", "max", "min", "pow", "prelu",

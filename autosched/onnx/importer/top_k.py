@@ -1,10 +1,10 @@
-"""Importer of TopK along short dimensions; others are left to the host."""
+"""Importer of TopK of short rows, or of few elements; others are left to the host."""
 
 from __future__ import annotations
 
 from autosched.graph.ops.base import normalize_axis
 from autosched.graph.ops.elementwise import Identity
-from autosched.graph.top_elements import are_few, top_elements
+from autosched.graph.top_elements import has_top_elements, top_elements
 from autosched.onnx.importer.site import Site, UnsupportedError
 from autosched.onnx.importer.site_parts import SiteParts
 
@@ -16,7 +16,7 @@ def import_top_k(site: Site) -> None:
         raise UnsupportedError("its data has no dimensions")
     axis = normalize_axis(site.attributes.get("axis", -1), len(shape))
     count = _count(site)
-    if not (0 < count <= shape[axis] and are_few(shape, axis)):
+    if not (0 < count <= shape[axis] and has_top_elements(site.type(0), axis, count)):
         raise UnsupportedError(f"{count} of {shape[axis]} elements of {site.type(0)}")
     largest = bool(site.attributes.get("largest", 1))
     results = top_elements(SiteParts(site), site.input(0), count, axis, largest)

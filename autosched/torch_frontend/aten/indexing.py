@@ -17,7 +17,7 @@ from autosched.graph.ops.gather import Gather, GatherElements, GatherPoints
 from autosched.graph.ops.movement import Expand
 from autosched.graph.ops.reduce import ReduceFunction, ReduceOp
 from autosched.graph.ops.shape import Concat, Reshape
-from autosched.graph.top_elements import are_few, top_elements
+from autosched.graph.top_elements import has_top_elements, top_elements
 from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
 
 _INDEX: Final = "int64"
@@ -129,10 +129,10 @@ def _sort(call: AtenCall) -> tuple[str, str]:
 
 
 def _ordered(call: AtenCall, count: int, descending: bool) -> tuple[str, str]:
-    """The first elements along a dimension and their positions; short rows only."""
-    shape = call.shape("self")
-    call.require(bool(shape) and count > 0, "an order of nothing")
-    call.require(are_few(shape, axis_of(call)), "an order of many elements")
+    """The first elements along a dimension and their positions: of short rows, or few of them."""
+    call.require(bool(call.shape("self")) and count > 0, "an order of nothing")
+    kind = call.type_of(call.value("self"))
+    call.require(has_top_elements(kind, axis_of(call), count), "an order of many elements")
     return top_elements(call, call.value("self"), count, axis_of(call), descending)
 
 

@@ -89,8 +89,56 @@ def test_an_old_opset_has_an_attribute() -> None:
     np.testing.assert_array_equal(found[1], _expected(data, 2, -1, True)[1])
 
 
-@pytest.mark.parametrize("shape", [(2, 600), (30, 200), (300, MOST_ELEMENTS)])
-def test_long_rows_and_many_are_left_to_the_host(shape: tuple[int, ...]) -> None:
-    data = _data(shape, "float32")
-    model = node_model("TopK", [data], [np.array([2])], 17, outputs=2)
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("shape", "count", "axis"),
+    [
+        ((3, 600), 8, -1),
+        ((2, 2, 1021), 20, -1),
+        ((540, 2), 3, 0),
+        ((1, 1500), 1, 1),
+        ((70, 200), 25, 1),
+    ],
+)
+def test_few_elements_of_long_rows_are_found_one_after_the_other(
+    shape: tuple[int, ...], count: int, axis: int, dtype: str, largest: bool
+) -> None:
+    data = _data(shape, dtype)
+    model = node_model(
+        "TopK", [data], [np.array([count])], 17, outputs=2, axis=axis, largest=int(largest)
+    )
+    module = asd.compile(asd.from_onnx(model), effort="none", threads=1)
+    assert "host" not in str(module.summary())
+    found = module.run({"x0": data}).values()
+    for ours, theirs in zip(found, _expected(data, count, axis, largest), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_only_infinities_and_nan(largest: bool) -> None:
+    data = np.full((2, 1000), -np.inf, np.float32)
+    data[0, 500:] = np.inf
+    data[1, ::7] = np.nan
+    attributes = {"largest": int(largest)}
+    model = node_model("TopK", [data], [np.array([120])], 17, outputs=2, **attributes)
+    found = asd.compile(asd.from_onnx(model), effort="none", threads=1).run({"x0": data})
+    for ours, theirs in zip(found.values(), _expected(data, 120, -1, largest), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "dtype"),
+    [
+        ((2, 600), 2, "float64"),
+        ((2, 600), 2, "int64"),
+        ((2, 600), 76, "float32"),
+        ((2, 8000), 513, "float32"),
+        ((300, MOST_ELEMENTS), 17, "float32"),
+    ],
+)
+def test_other_elements_are_left_to_the_host(
+    shape: tuple[int, ...], count: int, dtype: str
+) -> None:
+    model = node_model("TopK", [_data(shape, dtype)], [np.array([count])], 17, outputs=2)
     assert any(node.op.on_host for node in asd.from_onnx(model).graph)
