@@ -33,9 +33,8 @@ from sketch.lang.dtypes import (
 from sketch.lang.numpy_functions import numpy_call
 from sketch.lang.operator_names import (
     COMPARISON,
-    FLOAT_TESTS,
     LOGICAL,
-    ORDINAL,
+    RESULTS,
     check_binary,
     check_operands,
     check_unary,
@@ -370,10 +369,8 @@ def unary(op: str, operand: Any) -> Expr:
     value = as_expr(operand)
     check_unary(op, value.dtype)
     wide = widen(value)
-    if op in FLOAT_TESTS:
-        return Unary(op, wide, BOOL)
-    if op == ORDINAL:
-        return Unary(op, wide, "int32")
+    if op in RESULTS:
+        return Unary(op, wide, RESULTS[op])
     return cast(Unary(op, wide, wide.dtype), value.dtype)
 
 

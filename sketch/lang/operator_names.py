@@ -26,6 +26,8 @@ ROUND_TF32: Final = "round_tf32"
 """A float32 with the 10 fraction bits that tensor units of GPUs multiply."""
 ORDINAL: Final = "ordinal"
 """The place of a float among all float32 in order, as an int32."""
+RESULTS: Final = {**dict.fromkeys(FLOAT_TESTS, BOOL), ORDINAL: "int32"}
+"""Dtypes of functions whose results are not of that of their operand."""
 GROUP: Final = "group"
 """An element and those after it in memory, as many as a tensor unit takes for a lane or a row, as
 an int32 or an int64: of code alone."""
