@@ -229,7 +229,8 @@ def open_subject(args: argparse.Namespace) -> Subject:
     if args.args or args.configuration is not None:
         raise UsageError("--args and --configuration are for --workload", args.model)
     with Waiting(f"reading {args.model}", args.quiet):
-        return NetworkSubject(args.model, open_network(args.model, args.shapes, args.values))
+        network = open_network(args.model, args.shapes, args.values)
+        return NetworkSubject(args.model, network, dict(args.values or ()))
 
 
 def target_of(args: argparse.Namespace) -> Target:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -89,11 +89,18 @@ class Subject(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NetworkSubject:
-    """A network; ``model`` is what the user calls it."""
+    """A network.
+
+    Attributes:
+        model: what the user calls it.
+        network: what that is.
+        values: what its inputs were given, by name, where the model is a file.
+    """
 
     kind: ClassVar[str] = "network"
     model: str
     network: Network
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -117,11 +124,12 @@ class NetworkSubject:
 
     def tune(self, target: Target, job: TuneJob) -> Tuning:
         """Tune the network."""
+        from autosched.report.comparison import OnnxFile
         from autosched.tuning.networks import tune_networks
 
         tuning = tune_networks([self.network], target, job).networks[0]
-        source = Path(self.model)
-        return replace(tuning, source=source if source.is_file() else None)
+        path = Path(self.model)
+        return replace(tuning, source=OnnxFile(path, self.values) if path.is_file() else None)
 
     def contents(
         self, target: Target, log: str | None, accuracy: Accuracy, effort: Effort

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -43,6 +43,19 @@ Told = Callable[[str], None]
 
 def untold(step: str) -> None:
     """Tells nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFile:
+    """A file that a network was read from.
+
+    Attributes:
+        path: of the file.
+        values: what inputs were given, by name; the network does not have these inputs.
+    """
+
+    path: Path
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +131,7 @@ def compare(
     untuned: Module,
     tuned: Module,
     repeats: int = 50,
-    source: Path | None = None,
+    source: OnnxFile | None = None,
     told: Told = untold,
 ) -> Comparison:
     """Time both modules, and onnxruntime with as many threads, one after another.
@@ -184,7 +197,7 @@ def before_and_after(
 
 def _run_rival(
     network: Network,
-    source: Path | None,
+    source: OnnxFile | None,
     inputs: dict[str, NDArray[Any]],
     threads: int,
     repeats: int,
@@ -199,6 +212,8 @@ def _run_rival(
         _rival_model(network, source), options, providers=["CPUExecutionProvider"]
     )
     names = [value.name for value in network.outputs]
+    if source is not None:
+        inputs = inputs | _given(session, source.values)
     seconds = []
     with Watch() as watch:
         deadline = time.perf_counter() + _WARMUP_SECONDS
@@ -213,11 +228,24 @@ def _run_rival(
     return found, Benchmark(RIVAL, tuple(seconds), threads, watch.conditions)
 
 
-def _rival_model(network: Network, source: Path | None) -> str | bytes:
+def _given(session: Any, values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Values of inputs, of the shapes and types that they have in the file."""
+    from autosched.onnx.type_names import numpy_name
+
+    found = {}
+    for value in session.get_inputs():
+        if value.name in values:
+            array = np.asarray(values[value.name], numpy_name(value.type))
+            fixed = all(isinstance(extent, int) for extent in value.shape)
+            found[value.name] = np.broadcast_to(array, value.shape) if fixed else array
+    return found
+
+
+def _rival_model(network: Network, source: OnnxFile | None) -> str | bytes:
     from autosched.onnx.export import to_onnx
 
     if source is not None:
-        return str(source)
+        return str(source.path)
     return bytes(to_onnx(network.graph).SerializeToString())
 
 

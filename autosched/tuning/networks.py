@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autosched.compilation.network import (
@@ -21,7 +20,7 @@ from autosched.graph.ir import Network
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import CACHE_STATES
 from autosched.records.accuracy import Accuracy
-from autosched.report.comparison import Comparison, Told, compare, untold
+from autosched.report.comparison import Comparison, OnnxFile, Told, compare, untold
 from autosched.runtime.module import Module
 from autosched.system.errors import OptionError
 from autosched.tuning.job import TuneJob
@@ -55,7 +54,7 @@ class NetworkTuning:
     network: Network
     target: Target
     result: TuneResult
-    source: Path | None = None
+    source: OnnxFile | None = None
     accuracy: Accuracy = "default"
 
     @property

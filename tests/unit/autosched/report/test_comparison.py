@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.report.comparison import Comparison, _difference, compare
+from autosched.report.comparison import Comparison, OnnxFile, _difference, compare
 from autosched.runtime.benchmark import Benchmark
 from codegen.gpu.emulation.library import compiler
 
@@ -96,7 +96,7 @@ def test_a_rival_that_cannot_run_the_network_is_left_out(tmp_path: Path) -> None
     module = asd.compile(network, threads=1)
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"no model")
-    result = compare(network, module, module, repeats=2, source=broken)
+    result = compare(network, module, module, repeats=2, source=OnnxFile(broken))
     assert [row.name for row in result.rows] == ["untuned", "tuned"] and result.error is None
     assert result.note.startswith("not compared with onnxruntime: ")
     assert result.note in str(result) and result.to_json()["note"] == result.note
@@ -115,5 +115,29 @@ def test_the_rival_runs_the_model_that_was_given(tmp_path: Path) -> None:
     network = asd.from_onnx(path)
     module = asd.compile(network, threads=1)
     assert "BitwiseNot" in compare(network, module, module, repeats=2).note
-    result = compare(network, module, module, repeats=2, source=path)
+    result = compare(network, module, module, repeats=2, source=OnnxFile(path))
     assert result.error == 0.0 and result.rows[-1].name == "onnxruntime"
+
+
+def test_the_rival_is_given_the_values_that_the_network_has(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    make, kinds = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    x, y = make("x", kinds.FLOAT, (4,)), make("y", kinds.FLOAT, (4,))
+    extra = [make("rate", kinds.INT64, ()), make("flags", kinds.BOOL, (2,))]
+    nodes = [
+        onnx.helper.make_node("Cast", ["rate"], ["number"], to=kinds.FLOAT),
+        onnx.helper.make_node("Mul", ["x", "number"], ["scaled"]),
+        onnx.helper.make_node("ReduceMax", ["flag_numbers"], ["flag"], keepdims=0),
+        onnx.helper.make_node("Add", ["scaled", "flag"], ["y"]),
+    ]
+    nodes.insert(2, onnx.helper.make_node("Cast", ["flags"], ["flag_numbers"], to=kinds.FLOAT))
+    graph = onnx.helper.make_graph(nodes, "g", [x, *extra], [y])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    values = {"rate": 3, "flags": True}
+    network = asd.from_onnx(path, values=values)
+    module = asd.compile(network, threads=1)
+    result = compare(network, module, module, repeats=2, source=OnnxFile(path, values))
+    assert result.error == 0.0 and not result.note
