@@ -96,7 +96,14 @@ class LoopInputs:
 
 
 def loop_inputs(layer: Layer, factors: Factors, number: int, data: str) -> LoopInputs:
-    """Those of direction ``number``, whose data are ``data`` ``[length, batch, columns]``."""
+    """Those of one direction.
+
+    Args:
+        layer: the node.
+        factors: what to multiply by.
+        number: of the direction.
+        data: ``[length, batch, columns]``, in the order of that direction.
+    """
     site, weights = layer.site, Weights(layer.site)
     shares, reset_bias = factors.multiply(site, data, factors.data[number]), None
     if site.has(B):
