@@ -64,7 +64,9 @@ def schedule_simply(state: State, called: StageId, rows: bool = True) -> State:
     parallel = list(order)
     root = stage.attach is None
     turned = _turned_axis(op, vector) if root else None
-    split = [a for a in outer if a is turned or (root and a is outer[-1] and a.extent > 1)]
+    # Few rows may all be one block, which no thread has to wait for.
+    last_rows = [a for a in outer if root and a.extent > 1][-1:]
+    split = [a for a in outer if a is turned or a in last_rows]
     steps += [Split(called, stage.axis(a), (stage.decision(a, 1),)) for a in split]
     order += [stage.loop(a, 1) for a in split if a is not turned]
     if vector is None:
