@@ -217,7 +217,7 @@ def _narrow(found: _Dequantised) -> tuple[Any, ...] | None:
     scales are not of blocks, or no numbers, or floats would become another sum.
 
     What a zero point, or raising integers in their word, adds is subtracted as a multiple of the
-    sum of the data: infinite data would give NaN, and columns of small numbers errors of large ones.
+    sum of the data: infinite data would give NaN, and small columns the errors of large ones.
     """
     rows, columns = found.integers.shape
     parameters = [np.broadcast_to(a, (len(a), columns)) for a in (found.zero, found.scale)]

@@ -134,7 +134,8 @@ class Conversion:
             UnsupportedError: there is none (without the host unless ``on_host``).
         """
         check_signature(node, self._dtypes(node), self._version(node.domain))
-        drawn = random_operator([node], self._arrays)
+        side = taken_side(node, self._arrays)
+        drawn = None if side else random_operator([node], self._arrays)
         if drawn is not None:
             raise UnsupportedError(f"{drawn} draws new random numbers in each run")
         self._assume(node)
@@ -144,7 +145,6 @@ class Conversion:
             if self._is_of_integers(node):
                 self._keep_integers(node, label, layer)
             return
-        side = taken_side(node, self._arrays)
         if side is not None:
             branch = branch_of(node, side, free_prefix(label, self._names))
             self._arrays.update(branch.constants)

@@ -78,7 +78,7 @@ def _given(shapes: Shapes | None) -> dict[str, Shape]:
 
 def check_known(what: str, names: Iterable[str], declared: Collection[str]) -> None:
     """Raise ModelImportError where the argument ``what`` names other inputs than are declared."""
-    unknown = sorted(set(names) - set(declared))
+    unknown = [name for name in names if name not in declared]
     if unknown:
         raise ModelImportError(
             f"{what} names {unknown[0]!r}, which is no input of the model",

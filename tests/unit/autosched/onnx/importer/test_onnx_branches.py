@@ -303,3 +303,14 @@ def test_an_operator_that_is_not_known_is_no_branch_that_fails() -> None:
     model.opset_import.append(helper.make_opsetid("mine", 1))
     with pytest.raises(asd.AutoschedError, match=r"values=\{'c': \.\.\.\}"):
         from_onnx(model)
+
+
+def test_random_numbers_of_a_branch_that_is_not_taken_are_no_obstacle() -> None:
+    drawn = _graph([make("RandomNormalLike", ["x"], ["r"])], ["r"])
+    model = _model([_if(drawn, _graph([make("Neg", ["x"], ["r"])], ["r"]), ["y"])])
+    with pytest.raises(asd.AutoschedError, match=r"draws new random .*values=\{'c': \.\.\.\}"):
+        from_onnx(model)
+    network = from_onnx(model, values={"c": False})
+    np.testing.assert_array_equal(evaluate(network.graph, {"x": X})["y"], -X)
+    with pytest.raises(asd.AutoschedError, match="RandomNormalLike"):
+        from_onnx(model, values={"c": True})

@@ -165,3 +165,8 @@ def test_strings_and_values_that_are_outputs() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     module = asd.compile(from_onnx(model, values={"s": ["a", "b"]}), threads=1, effort="none")
     assert module.run({"x": X})["s"].tolist() == ["a", "b"]
+
+
+def test_names_of_several_types_are_one_error() -> None:
+    with pytest.raises(asd.AutoschedError, match="values names 1, which is no input"):
+        from_onnx(_model(), {"x": (2, 3)}, {1: 2, "other": 3})  # type: ignore[dict-item]
