@@ -19,6 +19,7 @@ from autosched.host.node_names import read_names, walk
 from autosched.onnx.importer.branches import (
     SIDES,
     branch_of,
+    equal_results,
     free_prefix,
     import_choice,
     is_choice,
@@ -236,8 +237,10 @@ class Conversion:
         if not is_choice(node):
             raise UnsupportedError("")
         results = [self._place_branch(node, side, label, layer) for side in SIDES]
-        wanted = [index for index, name in enumerate(node.output) if name in self._read]
+        same = equal_results(results, node.output, self._arrays)
+        wanted = [i for i, name in enumerate(node.output) if name in self._read - same.keys()]
         import_choice(self._site(node, label, layer), results, wanted)
+        self._arrays.update(same)
         for index in wanted:
             self._check_imported(node.output[index])
 

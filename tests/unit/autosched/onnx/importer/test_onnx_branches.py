@@ -314,3 +314,33 @@ def test_random_numbers_of_a_branch_that_is_not_taken_are_no_obstacle() -> None:
     np.testing.assert_array_equal(evaluate(network.graph, {"x": X})["y"], -X)
     with pytest.raises(asd.AutoschedError, match="RandomNormalLike"):
         from_onnx(model, values={"c": True})
+
+
+def test_one_constant_of_both_branches_is_a_constant() -> None:
+    """Axes, which decide on a shape."""
+    sides = [_graph([make(name, ["x"], ["r"]), _constant("k", [1])], ["r", "k"])
+             for name in ("Abs", "Neg")]  # fmt: skip
+    for graph in sides:
+        graph.output[1].type.tensor_type.elem_type = INT64
+    nodes = [_if(*sides, ["r", "k"]), make("ReduceSum", ["r", "k"], ["y"], keepdims=0),
+             make("Identity", ["k"], ["y1"])]  # fmt: skip
+    assert _check(_model(nodes, kinds=(FLOAT, INT64))).outputs[0].shape == (2,)
+
+
+def test_constants_of_branches_that_differ_in_anything_are_chosen() -> None:
+    sides = [_graph([], ["k", "m"], {"k": np.array([zero, 1], np.float32),
+                                     "m": np.float32(value)})
+             for zero, value in ((0.0, 2), (-0.0, 3))]  # fmt: skip
+    nodes = [_if(*sides, ["k", "m"]), make("Reciprocal", ["k"], ["y"]),
+             make("Add", ["x", "m"], ["y1"])]  # fmt: skip
+    _check(_model(nodes, kinds=(FLOAT, FLOAT)))
+
+
+@pytest.mark.parametrize("shape", [(2,), (0,)])
+def test_a_condition_of_other_than_one_element_is_an_error(shape: tuple[int]) -> None:
+    sides = [_graph([make(name, ["x"], ["r"])], ["r"]) for name in ("Abs", "Neg")]
+    with pytest.raises(asd.AutoschedError, match=r"its condition has type bool.* one element"):
+        from_onnx(_model([_if(*sides, ["y"])], condition=shape))
+    constant = _model([_if(*sides, ["y"], "fixed")], {"fixed": np.zeros(shape, np.bool_)})
+    with pytest.raises(asd.AutoschedError, match=r"node y \(If\)"):
+        from_onnx(constant)
