@@ -131,8 +131,8 @@ def compare(
         untuned: compiled without a log.
         tuned: compiled with one.
         repeats: runs of each.
-        source: the ONNX file that the network was read from, for onnxruntime to run; None: the
-            network is exported.
+        source: the ONNX file that the network was read from, for onnxruntime to run; None, or
+            one with inputs that the network does not have: the network is exported.
         told: what is done next.
     """
     inputs = tuned.random_inputs()
@@ -195,9 +195,7 @@ def _run_rival(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = _FATAL
-    session = onnxruntime.InferenceSession(
-        _rival_model(network, source), options, providers=["CPUExecutionProvider"]
-    )
+    session = _rival_session(network, source, options)
     names = [value.name for value in network.outputs]
     seconds = []
     with Watch() as watch:
@@ -213,12 +211,22 @@ def _run_rival(
     return found, Benchmark(RIVAL, tuple(seconds), threads, watch.conditions)
 
 
-def _rival_model(network: Network, source: Path | None) -> str | bytes:
+def _rival_session(network: Network, source: Path | None, options: Any) -> Any:
+    """A session of the file, where the network has all of its inputs, else of the network."""
+    import onnxruntime
+
     from autosched.onnx.export import to_onnx
 
+    def session(model: str | bytes) -> Any:
+        providers = ["CPUExecutionProvider"]
+        return onnxruntime.InferenceSession(model, options, providers=providers)
+
     if source is not None:
-        return str(source)
-    return bytes(to_onnx(network.graph).SerializeToString())
+        found = session(str(source))
+        # Inputs that were given a value are constants of the network.
+        if {info.name for info in found.get_inputs()} <= {value.name for value in network.inputs}:
+            return found
+    return session(bytes(to_onnx(network.graph).SerializeToString()))
 
 
 def _difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:

@@ -117,3 +117,22 @@ def test_the_rival_runs_the_model_that_was_given(tmp_path: Path) -> None:
     assert "BitwiseNot" in compare(network, module, module, repeats=2).note
     result = compare(network, module, module, repeats=2, source=path)
     assert result.error == 0.0 and result.rows[-1].name == "onnxruntime"
+
+
+def test_a_network_that_lacks_inputs_of_its_file(tmp_path: Path) -> None:
+    """They were given values."""
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    kinds = {"x": onnx.TensorProto.FLOAT, "factor": onnx.TensorProto.INT64}
+    nodes = [make("Cast", ["factor"], ["f"], to=kinds["x"]), make("Mul", ["x", "f"], ["y"])]
+    given = [info("x", kinds["x"], (2, 3)), info("factor", kinds["factor"], ())]
+    graph = onnx.helper.make_graph(nodes, "scaled", given, [info("y", kinds["x"], (2, 3))])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    path = tmp_path / "scaled.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    network = asd.from_onnx(path, values={"factor": 3})
+    module = asd.compile(network, threads=1, effort="none")
+    result = compare(network, module, module, repeats=2, source=path)
+    assert result.note == "" and result.error == 0
+    assert [row.name for row in result.rows] == ["untuned", "tuned", "onnxruntime"]
