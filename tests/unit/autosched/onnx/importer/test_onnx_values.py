@@ -170,3 +170,8 @@ def test_strings_and_values_that_are_outputs() -> None:
 def test_names_of_several_types_are_one_error() -> None:
     with pytest.raises(asd.AutoschedError, match="values names 1, which is no input"):
         from_onnx(_model(), {"x": (2, 3)}, {1: 2, "other": 3})  # type: ignore[dict-item]
+
+
+def test_an_integer_that_no_type_holds_is_said_to_be_one() -> None:
+    with pytest.raises(asd.AutoschedError, match=r"1180591620717411303424 is beyond all integers"):
+        from_onnx(_model(), {"x": (2, 3)}, {"k": 2**70})
