@@ -144,8 +144,8 @@ def compare(
         untuned: compiled without a log.
         tuned: compiled with one.
         repeats: runs of each.
-        source: the ONNX file that the network was read from, for onnxruntime to run; None: the
-            network is exported.
+        source: the ONNX file that the network was read from, for onnxruntime to run; None, or
+            one with inputs that the network does not have: the network is exported.
         told: what is done next.
     """
     inputs = tuned.random_inputs()

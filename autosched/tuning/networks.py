@@ -69,8 +69,8 @@ class NetworkTuning:
     def compare(self, repeats: int = 50, told: Told = untold) -> Comparison:
         """Latency untuned and tuned, and in onnxruntime where that is installed.
 
-        onnxruntime runs ``source``; without it an export of the network, which not every operator
-        has a form in.  ``told``: is told what is done next.
+        onnxruntime runs ``source``; without it, or where inputs were given values, an export of the
+        network, which not every operator has a form in.  ``told``: is told what is done next.
         """
         told("compiling what is untuned")
         untuned = compile_network(self.network, self.target)

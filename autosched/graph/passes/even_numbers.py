@@ -28,8 +28,8 @@ def bytes_of(matrix: NDArray[np.float32]) -> Parts | None:
         return None
     with np.errstate(all="ignore"):  # steps next to 0, which nothing is a multiple of
         steps = None if _steps(matrix[:, :_PROBED]) is None else _steps(matrix)
-    if steps is None:
-        return None
+    if steps is None or (steps < np.finfo(np.float32).smallest_normal).any():
+        return None  # kernels may take a denormal step, but not its multiples, for 0
     levels = np.rint(matrix / steps).astype(np.int16)
     low, high = int(levels.min()), int(levels.max())
     if low >= -_LEVELS // 2 and high < _LEVELS // 2:

@@ -8,6 +8,7 @@ of floats, made ahead.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final
@@ -56,11 +57,16 @@ def narrow_weights(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Dequantised:
-    """``(integers - zero) * scale``: int8 or uint8, and float32 of the same rank."""
+    """``(integers - zero) * scale``: int8 or uint8, and float32 of the same rank.
+
+    Attributes:
+        of_floats: whether the model has floats, which all data are multiplied by.
+    """
 
     integers: NDArray[Any]
     zero: NDArray[np.float32]
     scale: NDArray[np.float32]
+    of_floats: bool = False
 
     @property
     def wide(self) -> bool:
@@ -68,7 +74,8 @@ class _Dequantised:
         return self.zero.nbytes + self.scale.nbytes > self.integers.nbytes
 
     def transposed(self, axes: tuple[int, ...]) -> _Dequantised:
-        return _Dequantised(*(a.transpose(axes) for a in (self.integers, self.zero, self.scale)))
+        integers, zero, scale = (a.transpose(axes) for a in (self.integers, self.zero, self.scale))
+        return replace(self, integers=integers, zero=zero, scale=scale)
 
 
 class _NarrowWeights(GraphRewriter):
@@ -203,19 +210,24 @@ def _even(matrix: NDArray[Any] | None) -> _Dequantised | None:
     if matrix is None or matrix.ndim != 2 or matrix.size < _LEAST_NUMBERS:
         return None
     parts = bytes_of(matrix) if str(matrix.dtype) == _FLOAT else None
-    return None if parts is None else _Dequantised(*parts)
+    return None if parts is None else _Dequantised(*parts, of_floats=True)
 
 
 def _narrow(found: _Dequantised) -> tuple[Any, ...] | None:
     """Format, words, scale and zero, if there are any, of a matrix ``[k, n]``; None: its
-    scales are not of blocks, or no numbers.
+    scales are not of blocks, or no numbers, or floats would become another sum.
+
+    What a zero point, or raising integers in their word, adds is subtracted as a multiple of the
+    sum of the data: infinite data would give NaN, and small columns the errors of large ones.
     """
     rows, columns = found.integers.shape
     parameters = [np.broadcast_to(a, (len(a), columns)) for a in (found.zero, found.scale)]
     block = _block(rows, parameters)
     if block is None or not all(np.isfinite(a).all() for a in parameters):
         return None
-    fewest = _fewest_bits(found.integers)
+    if found.of_floats and found.integers.dtype == np.uint8:
+        return None
+    fewest = _fewest_bits(found.integers, NARROW_BITS[-1:] if found.of_floats else NARROW_BITS)
     if fewest is None:
         return None
     stored, shift = NarrowFormat(fewest[0], block), np.int16(fewest[1])
@@ -226,12 +238,12 @@ def _narrow(found: _Dequantised) -> tuple[Any, ...] | None:
     return (stored, words_of(signed, stored), scale, *points)
 
 
-def _fewest_bits(integers: NDArray[Any]) -> tuple[int, int] | None:
+def _fewest_bits(integers: NDArray[Any], widths: Iterable[int]) -> tuple[int, int] | None:
     """The bits of the narrowest format that holds ``integers [k, n]`` less a shift, and that
     shift: 0, or half of what the bits can say where none is negative.  None: rows fill no words.
     """
     low, high = int(integers.min()), int(integers.max())
-    for bits in NARROW_BITS:
+    for bits in widths:
         half = 1 << (bits - 1)
         shift = half if integers.dtype == np.uint8 else 0
         if len(integers) % (WORD_BITS // bits) == 0 and -half <= low - shift <= high - shift < half:

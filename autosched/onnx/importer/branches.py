@@ -102,6 +102,26 @@ def free_prefix(label: str, names: Collection[str]) -> str:
     )
 
 
+def equal_results(
+    sides: Sequence[Sequence[str] | None], outputs: Sequence[str], arrays: Arrays
+) -> dict[str, NDArray[Any]]:
+    """Those ``outputs`` of an ``If`` that are the same constant in both branches.
+
+    Args:
+        sides: results of both branches; None for those of one that cannot be computed.
+        outputs: the names that they get.
+        arrays: constants known so far, by name.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    for name, *results in zip(outputs, *(side or () for side in sides), strict=False):
+        first, second = (arrays.get(result) for result in results)
+        if first is None or second is None or first.dtype != second.dtype:
+            continue
+        if first.shape == second.shape and first.tobytes() == second.tobytes():
+            found[name] = first
+    return found
+
+
 def import_choice(site: Site, sides: Sequence[Sequence[str] | None], wanted: Iterable[int]) -> None:
     """Choose each result of an ``If`` whose branches are part of the graph.
 
@@ -116,7 +136,7 @@ def import_choice(site: Site, sides: Sequence[Sequence[str] | None], wanted: Ite
     Raises:
         UnsupportedError: results have no static types, or two different ones; or NaN is none of
             their numbers.
-        ModelImportError: neither branch can be computed.
+        ModelImportError: neither branch can be computed, or the condition is no single element.
     """
     if not any(sides):
         raise ModelImportError(
@@ -124,9 +144,8 @@ def import_choice(site: Site, sides: Sequence[Sequence[str] | None], wanted: Ite
             f"node {site.label} (If)",
             "check the model and the shapes given",
         )
+    _check_condition(site)
     condition = _value(site, site.node.input[0])
-    if site.builder.types[condition].size != 1:
-        raise UnsupportedError("its condition is more than one")
     if site.rank(0):
         condition = site.step(Reshape(()), [condition])
     for index in wanted:
@@ -138,6 +157,17 @@ def import_choice(site: Site, sides: Sequence[Sequence[str] | None], wanted: Ite
         for side, results in zip(SIDES, sides, strict=True)
         if results is None
     )
+
+
+def _check_condition(site: Site) -> None:
+    """Raise ModelImportError where the condition is known to have other than one element."""
+    name = site.node.input[0]
+    if (name in site.builder.types or name in site.arrays) and site.type(0).size != 1:
+        raise ModelImportError(
+            f"its condition has type {site.type(0)}, it must have one element",
+            f"node {site.label} (If)",
+            "check the model and the shapes given",
+        )
 
 
 def _alike(site: Site, operands: Sequence[str | None]) -> list[str]:

@@ -19,6 +19,7 @@ from autosched.host.node_names import read_names, walk
 from autosched.onnx.importer.branches import (
     SIDES,
     branch_of,
+    equal_results,
     free_prefix,
     import_choice,
     is_choice,
@@ -134,7 +135,8 @@ class Conversion:
             UnsupportedError: there is none (without the host unless ``on_host``).
         """
         check_signature(node, self._dtypes(node), self._version(node.domain))
-        drawn = random_operator([node], self._arrays)
+        side = taken_side(node, self._arrays)
+        drawn = None if side else random_operator([node], self._arrays)
         if drawn is not None:
             raise UnsupportedError(f"{drawn} draws new random numbers in each run")
         self._assume(node)
@@ -144,7 +146,6 @@ class Conversion:
             if self._is_of_integers(node):
                 self._keep_integers(node, label, layer)
             return
-        side = taken_side(node, self._arrays)
         if side is not None:
             branch = branch_of(node, side, free_prefix(label, self._names))
             self._arrays.update(branch.constants)
@@ -236,8 +237,10 @@ class Conversion:
         if not is_choice(node):
             raise UnsupportedError("")
         results = [self._place_branch(node, side, label, layer) for side in SIDES]
-        wanted = [index for index, name in enumerate(node.output) if name in self._read]
+        same = equal_results(results, node.output, self._arrays)
+        wanted = [i for i, name in enumerate(node.output) if name in self._read - same.keys()]
         import_choice(self._site(node, label, layer), results, wanted)
+        self._arrays.update(same)
         for index in wanted:
             self._check_imported(node.output[index])
 

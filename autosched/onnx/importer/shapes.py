@@ -55,6 +55,7 @@ def input_values(
     declared = {info.name: _declared(info) for info in infos}
     for what, names in (("shapes", shapes or ()), ("values", arrays or ())):
         check_known(what, names, declared)
+    given = _following(declared, given, arrays or {}) | given
     _check_all_static(declared, given)
     symbols: dict[str, int] = {}
     return tuple(
@@ -76,9 +77,31 @@ def _given(shapes: Shapes | None) -> dict[str, Shape]:
         ) from error
 
 
+def _following(
+    declared: Mapping[str, Dimensions], given: Mapping[str, Shape], arrays: Arrays
+) -> dict[str, Shape]:
+    """Shapes of inputs of one number for all elements, where other inputs say their extents.
+
+    Args:
+        declared: dimensions of all inputs.
+        given: shapes that the caller gives.
+        arrays: values of inputs.
+    """
+    known: dict[Dimension, int] = {}
+    for name, shape in given.items():
+        known.update(zip(declared.get(name) or (), shape, strict=False))
+    known.pop("?", None)  # no symbol: each is another extent
+    numbers = {name: declared[name] for name, array in arrays.items() if not array.ndim}
+    return {
+        name: tuple(dim if isinstance(dim, int) else known[dim] for dim in dims)
+        for name, dims in numbers.items()
+        if dims is not None and all(isinstance(dim, int) or dim in known for dim in dims)
+    }
+
+
 def check_known(what: str, names: Iterable[str], declared: Collection[str]) -> None:
     """Raise ModelImportError where the argument ``what`` names other inputs than are declared."""
-    unknown = sorted(set(names) - set(declared))
+    unknown = [name for name in names if name not in declared]
     if unknown:
         raise ModelImportError(
             f"{what} names {unknown[0]!r}, which is no input of the model",

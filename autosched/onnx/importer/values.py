@@ -48,6 +48,8 @@ def _array(name: str, value: Any) -> NDArray[Any]:
         return array.astype(object)
     texts = array.dtype == object and all(isinstance(item, str) for item in array.flat)
     if array.dtype.kind in "OMmc" and not texts:
+        if all(isinstance(item, int) for item in array.flat):
+            raise _no_value(name, f"{quoted(value)} is beyond all integers of 64 bits")
         raise _no_value(name, f"{quoted(value)} is neither a number nor an array")
     return array
 

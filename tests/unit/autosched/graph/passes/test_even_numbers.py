@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import autosched as asd
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.evaluate import evaluate
-from autosched.graph.ir import Value
+from autosched.graph.ir import Graph, Network, Value
 from autosched.graph.ops.matmul import MatMul
 from autosched.graph.optimize import optimize
 from autosched.graph.passes.even_numbers import bytes_of
@@ -73,6 +74,43 @@ def test_numbers_at_the_ends_of_the_range_make_no_noise() -> None:
             assert np.isfinite(parts[2]).all()
 
 
+def test_steps_that_kernels_take_for_zero_are_none() -> None:
+    """127 times a denormal number is none."""
+    assert bytes_of(levels(1, 127).astype(np.float32) * np.float32(9e-39)) is None
+
+
+def product(matrix: np.ndarray, rows: int = 1) -> Graph:
+    builder = GraphBuilder("product")
+    data = builder.input(Value("data", (rows, len(matrix)), "float32"))
+    return builder.finish({"y": builder.add(MatMul(), [data, builder.constant("w", matrix)])})
+
+
+@pytest.mark.parametrize(("low", "high"), [(-127, 127), (0, 255), (-3, 252), (-8, 7), (-2, 1)])
+def test_infinite_data_times_numbers_that_were_floats_are_infinite(low: int, high: int) -> None:
+    """No zero point and no raised integer times infinity is taken from the sum."""
+    whole = levels(low, high, (256, 4096))
+    whole[7] = 1
+    matrix = whole.astype(np.float32) * np.float32(0.01)
+    data = RNG.standard_normal((1, 256)).astype(np.float32)
+    data[0, 7] = np.inf
+    module = asd.compile(Network("product", optimize(product(matrix))), threads=1, effort="none")
+    assert (module.run({"data": data})["y"] == np.inf).all()
+
+
+@pytest.mark.parametrize("scale", [0.01, 1e-6, 1e30])
+def test_columns_of_small_numbers_have_no_errors_of_large_ones(scale: float) -> None:
+    """One of zeros, and one of -1 among those down to -255."""
+    whole = levels(-255, 0, (256, 4096))
+    whole[:, 0], whole[:, 1] = 0, -1
+    matrix = whole.astype(np.float32) * np.float32(scale)
+    data = (RNG.standard_normal((1, 256)) * 0.1 / scale).astype(np.float32)
+    module = asd.compile(Network("product", optimize(product(matrix))), threads=1, effort="none")
+    found = module.run({"data": data})["y"]
+    each = data.T.astype(np.float64) * matrix
+    np.testing.assert_array_less(np.abs(found - each.sum(0))[0], 1e-6 * np.abs(each).sum(0) + 1e-30)
+    assert found[0, 0] == 0
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "kind"),
     [(1, 4096, "narrow_matmul"), (1, 4000, "dense"), (40, 4096, "dense")],
@@ -80,10 +118,7 @@ def test_numbers_at_the_ends_of_the_range_make_no_noise() -> None:
 )
 def test_products_of_few_rows_read_bytes(rows: int, columns: int, kind: str) -> None:
     matrix = levels(-127, 127, (256, columns)).astype(np.float32) * np.float32(0.01)
-    builder = GraphBuilder("product")
-    data = builder.input(Value("data", (rows, 256), "float32"))
-    graph = builder.finish({"y": builder.add(MatMul(), [data, builder.constant("w", matrix)])})
-    found = optimize(graph)
+    found = optimize(product(matrix, rows))
     assert [node.op.kind for node in found.nodes] == [kind]
     given = {"data": RNG.standard_normal((rows, 256)).astype(np.float32)}
     expected = given["data"].astype(np.float64) @ matrix.astype(np.float64)

@@ -303,3 +303,44 @@ def test_an_operator_that_is_not_known_is_no_branch_that_fails() -> None:
     model.opset_import.append(helper.make_opsetid("mine", 1))
     with pytest.raises(asd.AutoschedError, match=r"values=\{'c': \.\.\.\}"):
         from_onnx(model)
+
+
+def test_random_numbers_of_a_branch_that_is_not_taken_are_no_obstacle() -> None:
+    drawn = _graph([make("RandomNormalLike", ["x"], ["r"])], ["r"])
+    model = _model([_if(drawn, _graph([make("Neg", ["x"], ["r"])], ["r"]), ["y"])])
+    with pytest.raises(asd.AutoschedError, match=r"draws new random .*values=\{'c': \.\.\.\}"):
+        from_onnx(model)
+    network = from_onnx(model, values={"c": False})
+    np.testing.assert_array_equal(evaluate(network.graph, {"x": X})["y"], -X)
+    with pytest.raises(asd.AutoschedError, match="RandomNormalLike"):
+        from_onnx(model, values={"c": True})
+
+
+def test_one_constant_of_both_branches_is_a_constant() -> None:
+    """Axes, which decide on a shape."""
+    sides = [_graph([make(name, ["x"], ["r"]), _constant("k", [1])], ["r", "k"])
+             for name in ("Abs", "Neg")]  # fmt: skip
+    for graph in sides:
+        graph.output[1].type.tensor_type.elem_type = INT64
+    nodes = [_if(*sides, ["r", "k"]), make("ReduceSum", ["r", "k"], ["y"], keepdims=0),
+             make("Identity", ["k"], ["y1"])]  # fmt: skip
+    assert _check(_model(nodes, kinds=(FLOAT, INT64))).outputs[0].shape == (2,)
+
+
+def test_constants_of_branches_that_differ_in_anything_are_chosen() -> None:
+    sides = [_graph([], ["k", "m"], {"k": np.array([zero, 1], np.float32),
+                                     "m": np.float32(value)})
+             for zero, value in ((0.0, 2), (-0.0, 3))]  # fmt: skip
+    nodes = [_if(*sides, ["k", "m"]), make("Reciprocal", ["k"], ["y"]),
+             make("Add", ["x", "m"], ["y1"])]  # fmt: skip
+    _check(_model(nodes, kinds=(FLOAT, FLOAT)))
+
+
+@pytest.mark.parametrize("shape", [(2,), (0,)])
+def test_a_condition_of_other_than_one_element_is_an_error(shape: tuple[int]) -> None:
+    sides = [_graph([make(name, ["x"], ["r"])], ["r"]) for name in ("Abs", "Neg")]
+    with pytest.raises(asd.AutoschedError, match=r"its condition has type bool.* one element"):
+        from_onnx(_model([_if(*sides, ["y"])], condition=shape))
+    constant = _model([_if(*sides, ["y"], "fixed")], {"fixed": np.zeros(shape, np.bool_)})
+    with pytest.raises(asd.AutoschedError, match=r"node y \(If\)"):
+        from_onnx(constant)

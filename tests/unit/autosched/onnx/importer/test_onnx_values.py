@@ -165,3 +165,22 @@ def test_strings_and_values_that_are_outputs() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     module = asd.compile(from_onnx(model, values={"s": ["a", "b"]}), threads=1, effort="none")
     assert module.run({"x": X})["s"].tolist() == ["a", "b"]
+
+
+def test_names_of_several_types_are_one_error() -> None:
+    with pytest.raises(asd.AutoschedError, match="values names 1, which is no input"):
+        from_onnx(_model(), {"x": (2, 3)}, {1: 2, "other": 3})  # type: ignore[dict-item]
+
+
+def test_an_integer_that_no_type_holds_is_said_to_be_one() -> None:
+    with pytest.raises(asd.AutoschedError, match=r"1180591620717411303424 is beyond all integers"):
+        from_onnx(_model(), {"x": (2, 3)}, {"k": 2**70})
+
+
+def test_one_number_for_extents_that_another_input_says() -> None:
+    model = _model(TensorProto.FLOAT, ("n", 3))
+    network = from_onnx(model, {"x": (2, 3)}, {"k": 4})
+    assert network.outputs[1].shape == (2, 3)
+    np.testing.assert_array_equal(evaluate(network.graph, {"x": X})["y"], 4 * X)
+    with pytest.raises(asd.AutoschedError, match=r"not static: k \(m, 3\)"):
+        from_onnx(_model(TensorProto.FLOAT, ("m", 3)), {"x": (2, 3)}, {"k": 4})
