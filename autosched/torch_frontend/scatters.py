@@ -1,7 +1,8 @@
 """Scatters that torch's exporter refuses or gets wrong, as others.
 
 ONNX wants no elements beyond the index, knows no means, and torch calls sums and products by other
-names where it reduces in its older operator.
+names where it reduces in its older operator.  The exporter knows masks of the first dimensions
+alone, and nothing of slices that are reduced, nor of places among all elements.
 """
 
 from __future__ import annotations
@@ -87,15 +88,15 @@ def _put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 
 def _masked_behind_others(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """The exporter knows masks of the first dimensions alone."""
+    """A mask of the first dimensions, once its own are these."""
     import torch
 
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
-    (axis, mask), *others = given
-    if others or not axis or mask.dtype != torch.bool:
+    axis, mask = given[0] if len(given) == 1 else (0, None)
+    if not axis or mask.dtype != torch.bool:
         return NotImplemented
     masked = range(axis, axis + mask.dim())
-    lacking = x.dim() - mask.dim() + 1 - values.dim()
+    lacking = x.dim() - mask.dim() + 1 - values.dim()  # dimensions that are broadcast
     values = values[(None,) * lacking].movedim(axis, 0)
     first = range(mask.dim())
     written = x.movedim(tuple(masked), tuple(first)).index_put([mask], values, accumulate)

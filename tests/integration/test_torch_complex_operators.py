@@ -78,6 +78,9 @@ COMPUTED: Final[Mapping[str, Function]] = {
     "add": lambda z, w: z + w + 1 + 2j,
     "add real": lambda z, w: z.abs() + z + z.real + 1j,
     "add alpha": lambda z, w: torch.add(z, w, alpha=3),
+    "add complex alpha": lambda z, w: (
+        torch.add(z, 2, alpha=1 + 1j) + torch.add(z, w.real, alpha=2j) - torch.sub(z, 1j, alpha=3j)
+    ),
     "sub": lambda z, w: (z - w) - (1 - z) - (z - 2j),
     "neg": lambda z, w: -z,
     "mul": lambda z, w: z * w * 2 * (1 + 1j) * z.real,
@@ -247,6 +250,22 @@ def test_numbers_of_all_sizes(name: str) -> None:
     theirs = Module()(x)
     known = theirs.isfinite()
     torch.testing.assert_close(to_torch(ours)[known], theirs[known], rtol=2e-6, atol=0)
+
+
+@pytest.mark.usefixtures("without_onnx")
+def test_transforms_of_real_numbers_to_real_ones_are_kernels() -> None:
+    """In such a graph no tensor is complex but within an operator."""
+
+    class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            whole = torch.fft.irfftn(x, s=(1, 5, 3), dim=(-1, 1, -3), norm="forward")
+            return whole.sum() + torch.fft.hfft2(x, s=(3, 8)) * torch.fft.irfft2(x, s=(3, 8))
+
+    x = torch.randn(4, 3, 5)
+    network = asd.from_torch(Module(), x)
+    assert not any(node.op.on_host for node in network.graph.nodes)
+    (ours,) = evaluate(network.graph, {"x": x.numpy()}).values()
+    torch.testing.assert_close(to_torch(ours).float(), Module()(x), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("without_onnx")

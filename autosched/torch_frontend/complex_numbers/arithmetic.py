@@ -69,11 +69,11 @@ def _polar(size: Any, angle: Any) -> Any:
 
 
 def _add(x: Any, y: Any, *, alpha: Any = 1) -> Any:
+    import torch
+
+    if alpha != 1:
+        y = multiply(y, alpha) if isinstance(y, torch.Tensor) and is_complex(alpha) else y * alpha
     (a, b), (c, d) = parts_of(x), parts_of(y)
-    if is_complex(alpha):
-        c, d = parts_of(multiply(y, alpha))
-    elif alpha != 1:
-        c, d = c * alpha, d * alpha
     return pair_of(a + c, b + d)
 
 
