@@ -92,7 +92,9 @@ def _masked_behind_others(x: Any, indices: Any, values: Any, accumulate: bool = 
     import torch
 
     given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
-    axis, mask = given[0] if len(given) == 1 else (0, None)
+    if len(given) != 1:
+        return NotImplemented
+    axis, mask = given[0]
     if not axis or mask.dtype != torch.bool:
         return NotImplemented
     masked = range(axis, axis + mask.dim())
