@@ -72,9 +72,17 @@ class Transform:
         return 1 if self.real else 2
 
     def wave(self, turns: NDArray[Any]) -> NDArray[np.complex128]:
-        """``exp`` of so many turns of the length."""
-        angle = 2 * np.pi * (turns % self.length) / self.length
-        return np.cos(angle) + (1j if self.inverse else -1j) * np.sin(angle)
+        """``exp`` of so many turns of the length; parts that are 0 are so exactly.
+
+        Of real numbers the middle of a spectrum is real, too: its angle is 0 or pi, and would be
+        of any sign if its imaginary part were a rounding error.
+        """
+        places = turns % self.length
+        angle = 2 * np.pi * places / self.length
+        sine = np.where(2 * places % self.length == 0, 0.0, np.sin(angle))
+        quarter = (4 * places % self.length == 0) & (2 * places % self.length != 0)
+        cosine = np.where(quarter, 0.0, np.cos(angle))
+        return cosine + (1j if self.inverse else -1j) * sine
 
     def factors(self) -> NDArray[Any]:
         """What numbers are multiplied with, ``[read]``."""

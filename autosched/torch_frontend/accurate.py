@@ -27,6 +27,7 @@ from autosched.torch_frontend.error_functions import erfc, erfcx
 from autosched.torch_frontend.missing import missing_functions
 from autosched.torch_frontend.paddings import padding_functions
 from autosched.torch_frontend.scatters import scatter_functions
+from autosched.torch_frontend.strided import strided_functions
 
 _BYTE: Final = 8  # bits
 _LOG_2: Final = math.log(2)
@@ -73,6 +74,7 @@ def decompositions() -> dict[Any, Any]:
         **convolution_functions(),
         **padding_functions(),
         **scatter_functions(),
+        **strided_functions(),
         **missing_functions(),
     }
 

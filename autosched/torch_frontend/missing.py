@@ -21,6 +21,7 @@ def missing_functions() -> dict[Any, Any]:
 
     aten = torch.ops.aten
     return {
+        aten._neg_view.default: torch.neg,  # imaginary parts of what is conjugated
         aten.hypot.default: _hypot,
         aten.fmax.default: partial(_of_numbers, aten.maximum.default),
         aten.fmin.default: partial(_of_numbers, aten.minimum.default),

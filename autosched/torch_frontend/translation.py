@@ -44,6 +44,8 @@ def _untranslatable(node: Any) -> str:
         return "smooths by scale factors, which torch's exporter ignores; give the size"
     if name.endswith("_aa") and given.get("align_corners"):
         return "smooths with aligned corners, where ONNX has other values"
+    if name.startswith("aten::as_strided"):
+        return "views memory beyond the elements of its tensor, which is no part of the network"
     if name == "aten::scatter_reduce" and given.get("reduce") == "mean":
         return "takes means, where torch's exporter takes the last element"
     if name == "aten::addmm" and given.get("beta") == 0 and given.get("alpha", 1) != 1:

@@ -202,6 +202,32 @@ def test_scatters_that_reduce_are_torchs() -> None:
     )  # fmt: skip
 
 
+def test_slices_that_reduce_and_places_among_all_are_torchs() -> None:
+    torch.manual_seed(0)
+    x, places = torch.randn(4, 3), torch.tensor([2, 0, 2])
+    _assert_same(
+        lambda x, places: (
+            *(x.index_reduce(0, places, x[1:], how) for how in ("mean", "amax", "prod")),
+            x.index_reduce(-1, places, x, "amin", include_self=False),
+            x.put(places * 3, x[0]),
+            x.put(places - 5, x[0], accumulate=True),
+        ),
+        x, places,
+    )  # fmt: skip
+
+
+def test_masks_behind_other_dimensions_are_torchs() -> None:
+    """Also where what is written has as many elements as are chosen."""
+
+    def function(x: Any) -> tuple[Any, ...]:
+        y, z = x.clone(), x.clone()
+        y[:, x[0, :, 0] > 0] = 2.0
+        z[:, x[0] > 0] *= 3
+        return y, z
+
+    _assert_same(function, torch.randn(3, 4, 5))
+
+
 def test_angles_of_real_numbers_are_torchs() -> None:
     """That of NaN is NaN; the exporter writes 0."""
     x = torch.tensor([NAN, INF, -INF, 0.0, -0.0, 2.0, -2.0])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
 
 import autosched as asd
+from autosched.graph.errors import ModelImportError
 from autosched.torch_frontend import export
 from autosched.torch_frontend.aten import NotTakenError
 from tests.support.aten_networks import assert_equal, network_of, reference, traced
@@ -95,6 +97,57 @@ def test_views_of_a_transposed_tensor_are_where_its_memory_is() -> None:
 
 def _not_taken(_: Any) -> None:
     raise NotTakenError("on purpose")
+
+
+def _strided(x: Any) -> tuple[Any, ...]:
+    y = x.clone()
+    y.as_strided((3, 4), (8, 2), 1).zero_()
+    return (
+        x[1:].as_strided((2, 2), (1, 3)),
+        x.transpose(0, 1).as_strided((2, 2), (1, 3)),
+        (x * 2).permute(2, 0, 1).as_strided((3, 2), (2, 5), 1),
+        x[:, 1:].as_strided((2, 2), (1, 2)),
+        x[:1].expand(3, 2, 4).as_strided((5,), (1,)),
+        y,
+    )
+
+
+@pytest.mark.parametrize("through_onnx", [False, True])
+def test_views_and_writes_are_where_memory_is(
+    through_onnx: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if through_onnx:
+        monkeypatch.setattr(export, "network_of_program", _not_taken)
+    x, module = torch.randn(3, 2, 4), _module(_strided)
+    assert_equal(reference(asd.from_torch(module, x), [x]), module(x), "strided")
+
+
+def test_memory_beyond_a_tensor_is_not_read() -> None:
+    module = _module(lambda x: x[1:].as_strided((2, 2), (1, 3), 0))
+    with pytest.raises(ModelImportError, match="views memory beyond the elements of its tensor"):
+        asd.from_torch(module, torch.randn(3, 4))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_smoothing_by_factors_and_with_aligned_corners(mode: str) -> None:
+    def function(x: Any) -> tuple[Any, ...]:
+        smoothed = partial(functional.interpolate, x, mode=mode, antialias=True)
+        return (
+            smoothed(scale_factor=0.37),
+            smoothed(scale_factor=(1.7, 0.6), recompute_scale_factor=False),
+            smoothed(size=(3, 9), align_corners=True),
+            smoothed(size=(1, 7), align_corners=True),
+        )
+
+    _assert_same(function, torch.randn(2, 3, 7, 6))
+
+
+def _module(function: Any) -> Any:
+    class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def forward(self, x: Any) -> Any:
+            return function(x)
+
+    return Module()
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])

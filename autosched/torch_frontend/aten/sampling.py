@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Final
 
 from autosched.graph.grid_samples import GridSampling, Mode, Outside, grid_samples
@@ -53,8 +54,8 @@ def _interpolated(how: Interpolation, call: AtenCall) -> str:
     call.require(call.dtype == _FLOAT, f"interpolation of {call.dtype}")
     aligned, plain = call["align_corners"], how == _LINEAR  # which torch copies at any scale
     dimensions = _dimensions(call)
-    scaled = any(scale is not None for _, _, scale in dimensions)
-    call.require(not (how.antialias and (aligned or scaled)), "smoothing by other than sizes")
+    if aligned and how.antialias:
+        aligned, dimensions = False, [_smoothly_aligned(*given) for given in dimensions]
     data = call.value("self")
     for axis, resizing, scale in dimensions:
         if resizing.size == resizing.extent and (aligned or scale is None or plain):
@@ -65,6 +66,17 @@ def _interpolated(how: Interpolation, call: AtenCall) -> str:
         positions, weights = map(call.array, rows.used(call.dtype))
         data = call.add(Resample(axis), data, positions, weights)
     return data
+
+
+def _smoothly_aligned(
+    axis: int, resizing: Resizing, _: float | None
+) -> tuple[int, Resizing, float]:
+    """Corners that are aligned say how far elements are apart; torch has them half a distance from
+    the edge all the same.
+    """
+    apart = resizing.size > 1 and resizing.extent > 1
+    scale = (resizing.size - 1) / (resizing.extent - 1) if apart else inf
+    return axis, replace(resizing, scale=scale), scale
 
 
 def _smoothed(how: Interpolation) -> Interpolation:

@@ -120,13 +120,19 @@ def _in_pairs(
 
 
 def _masked(call: AtenCall, axis: int, mask: str) -> str:
-    values, kind = call.operand("values", call.dtype), call.type_of(mask)
-    one = call.type_of(values).size == 1
-    call.require(axis == 0 and one and not call["accumulate"], "a choice by truth values")
-    rest = len(call.shape("self")) - len(kind.shape)
+    """What does not depend on how many elements are chosen, along the dimensions of the mask."""
+    values, kind, data = call.operand("values", call.dtype), call.type_of(mask), call.value("self")
+    rest = len(call.shape("self")) - axis - len(kind.shape)
+    own = call.type_of(values).shape
+    own = (1,) * (axis + 1 + rest - len(own)) + own
+    call.require(own[axis] == 1, "a choice by truth values")
+    call.require(call.dtype != BOOL or not call["accumulate"], "sums of truth values")
     wide = call.add(Reshape((*kind.shape, *(1,) * rest)), mask)
-    number = call.add(Reshape(()), values)
-    return call.add(Where(), wide, number, call.value("self"))
+    whole = (*own[:axis], *(1,) * len(kind.shape), *own[axis + 1 :])
+    written = call.add(Reshape(whole), values)
+    if call["accumulate"]:
+        written = call.add(BinaryOp("add"), data, written)
+    return call.add(Where(), wide, written, data)
 
 
 def _places(call: AtenCall, names: Sequence[str], lead: Sequence[int], shape: Shape) -> str:

@@ -6,7 +6,7 @@ both tensors joined.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Final
 
@@ -19,6 +19,7 @@ from autosched.graph.ops.movement import Slice
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
 from autosched.torch_frontend.aten.movement import part
+from autosched.torch_frontend.strided import places_of_view
 
 _Places = NDArray[np.int64]
 
@@ -42,22 +43,10 @@ def _as_strided(call: AtenCall) -> str:
     fake = call.fakes["self"]
     offset = call["storage_offset"]
     offset = fake.storage_offset() if offset is None else offset
-    wanted = _addresses(call["size"], call["stride"], offset)
-    own = _addresses(call.shape("self"), fake.stride(), fake.storage_offset())
-    found = np.full(max(own.max(), wanted.max()) + 1, -1)
-    found[own.reshape(-1)] = np.arange(own.size)
-    places = found[wanted]
+    places = places_of_view(fake, call["size"], call["stride"], offset)
+    call.require(places.size > 0, "no elements")
     call.require(places.min() >= 0, "elements that are not its own")
     return _picked(call, _flat(call, call.value("self")), places)
-
-
-def _addresses(shape: Sequence[int], strides: Sequence[int], offset: int) -> _Places:
-    """Where each element of a tensor is in memory."""
-    places = np.full((1,) * len(shape), offset, np.int64)
-    for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
-        row = [-1 if axis == other else 1 for other in range(len(shape))]
-        places = places + (np.arange(extent) * stride).reshape(row)
-    return places
 
 
 def _diagonal_places(call: AtenCall) -> tuple[_Places, _Places]:

@@ -43,8 +43,10 @@ def arithmetic_functions() -> Mapping[Any, Callable[..., Any]]:
         aten.linalg_vector_norm.default: _norm,
         aten.sgn.default: _direction,
         aten.exp.default: _exp,
+        aten.exp2.default: lambda x: _exp(multiply(x, math.log(2))),
         aten.expm1.default: _exp_less_one,
         aten.log.default: _log,
+        aten.log1p.default: _log_of_one_more,
         aten.log2.default: lambda x: multiply(_log(x), 1 / math.log(2)),
         aten.log10.default: lambda x: multiply(_log(x), 1 / math.log(10)),
         aten.sqrt.default: _sqrt,
@@ -52,7 +54,7 @@ def arithmetic_functions() -> Mapping[Any, Callable[..., Any]]:
         aten.cos.default: _cos,
         aten.sin.default: _sin,
         aten.tanh.default: _tanh,
-        aten.sigmoid.default: lambda x: _divide(1, _add(_exp(_negate(x)), 1)),
+        aten.sigmoid.default: _sigmoid,
         aten.eq.Tensor: _are_equal,
         aten.eq.Scalar: _are_equal,
         aten.ne.Tensor: lambda x, y: ~_are_equal(x, y),
@@ -67,11 +69,11 @@ def _polar(size: Any, angle: Any) -> Any:
 
 
 def _add(x: Any, y: Any, *, alpha: Any = 1) -> Any:
+    import torch
+
+    if alpha != 1:
+        y = multiply(y, alpha) if isinstance(y, torch.Tensor) and is_complex(alpha) else y * alpha
     (a, b), (c, d) = parts_of(x), parts_of(y)
-    if is_complex(alpha):
-        c, d = parts_of(multiply(y, alpha))
-    elif alpha != 1:
-        c, d = c * alpha, d * alpha
     return pair_of(a + c, b + d)
 
 
@@ -115,6 +117,8 @@ def _power(x: Any, exponent: Any) -> Any:
     import torch
 
     if not isinstance(x, torch.Tensor):
+        if x == 0:
+            return _power_of_zero(exponent)
         return _exp(multiply(exponent, cmath.log(x)))
     if not isinstance(exponent, int | float):
         return _power_by_logarithm(x, exponent)
@@ -139,6 +143,16 @@ def _power_by_logarithm(x: Any, exponent: Any) -> Any:
     return pair_of(torch.where(none, one, real), torch.where(none, 0.0, imaginary))
 
 
+def _power_of_zero(exponent: Any) -> Any:
+    """1 where the exponent is 0, 0 where its real part is positive, else no number."""
+    import torch
+
+    a, b = parts_of(exponent)
+    none = torch.where(a > 0, 0.0, torch.nan).to(a.dtype)
+    is_zero = (a == 0) & (b == 0)
+    return pair_of(torch.where(is_zero, 1.0, none), torch.where(is_zero, 0.0, none))
+
+
 def _negate(x: Any) -> Any:
     a, b = parts_of(x)
     return pair_of(-a, -b)
@@ -150,8 +164,9 @@ def _conjugate(x: Any) -> Any:
 
 
 def _size(x: Any) -> Any:
+    """No square is too large or too small."""
     a, b = parts_of(x)
-    return (a * a + b * b).sqrt()
+    return a.hypot(b)
 
 
 def _norm(x: Any, *how: Any, dtype: Any = None, **more: Any) -> Any:
@@ -193,6 +208,16 @@ def _log(x: Any) -> Any:
     return pair_of(_size(x).log(), _angle(x))
 
 
+def _log_of_one_more(x: Any) -> Any:
+    """Of small numbers, ``|1 + x|**2 - 1`` has the digits that ``1 + x`` loses."""
+    import torch
+
+    a, b = parts_of(x)
+    plain = pair_of(a + 1, b)
+    small = (a * (a + 2) + b * b).log1p() / 2
+    return pair_of(torch.where(_size(x) < 0.5, small, _size(plain).log()), _angle(plain))
+
+
 def _sqrt(x: Any) -> Any:
     """The root with a real part that is not negative: of the larger part first."""
     import torch
@@ -222,6 +247,17 @@ def _tanh(x: Any) -> Any:
     rest = 1 - t * t
     square = c * c + t * t * s * s
     return pair_of(t / square, s * c * rest / square)
+
+
+def _sigmoid(x: Any) -> Any:
+    """Of powers that are never too large."""
+    import torch
+
+    a, b = parts_of(x)
+    is_left = a < 0
+    power = _polar((-a.abs()).exp(), torch.where(is_left, b, -b))
+    c, d = parts_of(power)
+    return _divide(pair_of(torch.where(is_left, c, 1.0), torch.where(is_left, d, 0.0)), power + 1)
 
 
 def _are_equal(x: Any, y: Any) -> Any:

@@ -21,7 +21,7 @@ _DATA: Final = ("self", "other", "src", "tensors", "value", "values", "source", 
 _OPERATORS: Final = (
     "neg.default", "flip.default", "expand.default",
     "unsqueeze.default", "squeeze.default", "squeeze.dim", "squeeze.dims", "permute.default",
-    "transpose.int", "t.default", "repeat.default", "select.int", 
+    "transpose.int", "t.default", "repeat.default", "select.int",
     "split.Tensor", "split_with_sizes.default", "unbind.int", "cat.default", "stack.default",
     "index.Tensor", "index_select.default", "gather.default", "constant_pad_nd.default",
     "select_scatter.default", "diagonal.default", "tril.default",
@@ -30,7 +30,7 @@ _OPERATORS: Final = (
     "index_copy.default", "masked_fill.Scalar", "masked_fill.Tensor", "where.self",
     "where.ScalarSelf", "where.ScalarOther", "sum.default", "sum.dim_IntList",
     "mean.default", "mean.dim", "cumsum.default", "embedding.default", "diag_embed.default",
-    
+    "masked_scatter.default",
 )  # fmt: skip
 _SAME: Final = (
     "alias.default", "detach.default", "clone.default", "lift_fresh.default",

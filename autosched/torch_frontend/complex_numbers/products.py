@@ -19,6 +19,8 @@ def product_functions() -> Mapping[Any, Callable[..., Any]]:
         aten.bmm.default: _product,
         aten.mv.default: lambda x, y: _product(x, y.unsqueeze(-1)).squeeze(-1),
         aten.dot.default: lambda x, y: (x * y).sum(),
+        aten.addmv.default: partial(_sum, aten.mv.default),
+        aten.addbmm.default: partial(_sum, lambda x, y: (x @ y).sum(0)),
         aten.addmm.default: partial(_sum, aten.mm.default),
         aten.baddbmm.default: partial(_sum, aten.bmm.default),
     }

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from autosched.torch_frontend.aten.call import NotTakenError
 from autosched.torch_frontend.complex_numbers.frames import short_time_functions
 from autosched.torch_frontend.complex_numbers.pair import both_of, is_pair, pair_of_both
 from autosched.torch_frontend.complex_numbers.replacement import replacing
+
+_TRANSFORMS: Final = "aten::fft_"  # what names of torch.fft's operators begin with
 
 
 def real_form(graph: Any, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
@@ -80,10 +82,19 @@ def _name_inputs(graph: Any, others: Sequence[Any]) -> None:
 
 
 def _has_complex(graph: Any, args: Sequence[Any]) -> bool:
-    """Whether a graph computes with complex numbers."""
+    """Whether a graph computes with complex numbers, also within an operator that is not taken
+    apart yet: a transform of real numbers to real ones.
+    """
+    nodes = graph.graph.nodes
     return any(map(_is_complex, args)) or any(
-        _is_complex(value) for node in graph.graph.nodes for value in _values(node.meta.get("val"))
+        _is_transform(node.target) or any(map(_is_complex, _values(node.meta.get("val"))))
+        for node in nodes
     )
+
+
+def _is_transform(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return schema is not None and str(schema.name).startswith(_TRANSFORMS)
 
 
 def _values(value: Any) -> Sequence[Any]:

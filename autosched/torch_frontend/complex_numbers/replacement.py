@@ -12,12 +12,15 @@ from autosched.torch_frontend.complex_numbers.arithmetic import arithmetic_funct
 from autosched.torch_frontend.complex_numbers.each_part import functions_of_parts
 from autosched.torch_frontend.complex_numbers.fourier import fourier_functions
 from autosched.torch_frontend.complex_numbers.frames import frame_functions
+from autosched.torch_frontend.complex_numbers.inverse_functions import inverse_functions
 from autosched.torch_frontend.complex_numbers.pair import (
     both_of,
+    is_pair,
     pair_of_both,
     same_pair,
 )
 from autosched.torch_frontend.complex_numbers.products import product_functions
+from autosched.torch_frontend.complex_numbers.reductions import reduction_functions
 from autosched.torch_frontend.complex_numbers.regions import region_functions
 
 
@@ -59,6 +62,8 @@ def _functions() -> Mapping[Any, Callable[..., Any]]:
     return {
         **functions_of_parts(),
         **arithmetic_functions(),
+        **inverse_functions(),
+        **reduction_functions(),
         **product_functions(),
         **fourier_functions(),
         **frame_functions(),
@@ -100,6 +105,7 @@ class _Views:
         return {
             aten.view_as_real.default: self._viewed,
             aten.view_as_complex.default: self._complex,
+            aten.view.dtype: _seen_as,
         }
 
     def part(self, func: Any, args: Sequence[Any]) -> Any:
@@ -123,3 +129,14 @@ class _Views:
     def _complex(self, both: Any) -> Any:
         known = self._seen.get(id(both))
         return pair_of_both(both) if known is None else same_pair(known[1])
+
+
+def _seen_as(x: Any, dtype: Any) -> Any:
+    """Numbers of one precision: parts beside one another, or two beside one another as a number."""
+    if x.dtype == dtype:
+        return same_pair(x)
+    if is_pair(x) and dtype == x.dtype.to_real():
+        return both_of(x).flatten(-2)
+    if not is_pair(x) and dtype.is_complex and dtype == x.dtype.to_complex():
+        return pair_of_both(x.unflatten(-1, (-1, 2)))
+    raise NotTakenError(f"{x.dtype} numbers seen as {dtype}")
