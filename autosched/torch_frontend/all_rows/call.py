@@ -1,0 +1,123 @@
+"""What a rule for selected rows sees: one call of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autosched.torch_frontend.all_rows.rows import (
+    Layout,
+    Layouts,
+    Length,
+    Rows,
+    formula_of,
+    is_open,
+    parts_of_type,
+)
+from autosched.torch_frontend.aten.call import NotTakenError
+
+
+@dataclass(frozen=True, slots=True)
+class RowCall:
+    """One call of an ATen operator that reads, makes or counts selected rows.
+
+    Attributes:
+        target: the operator.
+        given: arguments by the names of its schema, defaults filled in.
+        expected: what torch says of the result: tensors without elements, of unknown lengths.
+        layouts: those met so far.
+    """
+
+    target: Any
+    given: Mapping[str, Any]
+    expected: Any
+    layouts: Layouts
+
+    def __getitem__(self, role: str) -> Any:
+        return self.given[role]
+
+    @property
+    def rows(self) -> list[Rows]:
+        """All tensors of selected rows among the arguments."""
+        return list(parts_of_type(dict(self.given), Rows))
+
+    @property
+    def layout(self) -> Layout:
+        """The one layout of all of them.
+
+        Raises:
+            NotTakenError: there are several.
+        """
+        first, *others = [rows.layout for rows in self.rows]
+        self.require(all(layout is first for layout in others), "rows of several selections")
+        return first
+
+    def data(self, role: str) -> Rows:
+        """An argument that must be a tensor of selected rows."""
+        value = self.given[role]
+        self.require(isinstance(value, Rows), f"{role} without selected rows")
+        assert isinstance(value, Rows)
+        return value
+
+    def whole(self, role: str) -> Any:
+        """An argument that must be a tensor of known length."""
+        self.require(not isinstance(self.given[role], Rows), f"{role} of selected rows")
+        return self.given[role]
+
+    def dims(self, role: str, of: Rows) -> tuple[int, ...]:
+        """Dimensions that an argument names, non-negative; all of them where it names none."""
+        dims, rank = self.given.get(role), of.data.dim()
+        if dims is None or dims == []:
+            return tuple(range(rank))
+        return tuple(d % rank for d in ([dims] if isinstance(dims, int) else dims))
+
+    def run(self, **others: Any) -> Any:
+        """The operator on all rows; ``others``: arguments in place of those given."""
+        values = {name: self._all_rows(v) for name, v in {**self.given, **others}.items()}
+        arguments = self.target._schema.arguments
+        args = [values[a.name] for a in arguments if not a.kwarg_only]
+        kwargs = {a.name: values[a.name] for a in arguments if a.kwarg_only}
+        return self.target(*args, **kwargs)
+
+    def of_each_row(self, layout: Layout, **others: Any) -> Any:
+        """As ``run``, where rows of the result are computed of the same rows of arguments."""
+        return self.finished(self.run(**others), layout)
+
+    def finished(self, result: Any, layout: Layout) -> Any:
+        """What all rows came to, as selected rows where torch does not know the length."""
+        if isinstance(result, list | tuple):
+            pairs = zip(result, self.expected, strict=True)
+            return tuple(self._finished(own, theirs, layout) for own, theirs in pairs)
+        return self._finished(result, self.expected, layout)
+
+    def require(self, holds: bool, what: str) -> None:
+        """Raise NotTakenError unless ``holds``."""
+        if not holds:
+            raise NotTakenError(f"{self.target}: {what}", self.target)
+
+    def _all_rows(self, value: Any) -> Any:
+        """An argument with all rows in place of selected ones."""
+        if isinstance(value, Rows):
+            return value.data
+        self.require(not isinstance(value, Length), "a number of selected rows")
+        return [self._part(part) for part in value] if isinstance(value, list | tuple) else value
+
+    def _part(self, value: Any) -> Any:
+        """A tensor, or an extent of a shape."""
+        if isinstance(value, Length):
+            return self.layouts.of_length(value).extent
+        return value.data if isinstance(value, Rows) else value
+
+    def _finished(self, result: Any, expected: Any, layout: Layout) -> Rows:
+        unknown = [axis for axis, extent in enumerate(expected.shape) if is_open(extent)]
+        self.require(len(unknown) == 1, f"a result of shape {tuple(expected.shape)}")
+        (axis,) = unknown
+        wanted = [layout.extent if is_open(extent) else extent for extent in expected.shape]
+        same = list(result.shape) == wanted and result.dtype == expected.dtype
+        self.require(same, f"{tuple(result.shape)} where torch has {tuple(expected.shape)}")
+        self.layouts.record(formula_of(expected.shape[axis]), layout)
+        return Rows(result, axis, layout)
+
+
+Rule = Callable[[RowCall], Any]

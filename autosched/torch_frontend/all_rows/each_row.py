@@ -1,0 +1,159 @@
+"""Operators whose results have the rows of their arguments: they move, repeat or compute each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, Final
+
+from autosched.torch_frontend.all_rows.call import RowCall, Rule
+from autosched.torch_frontend.all_rows.rows import Length, Rows, parts_of_type
+from autosched.torch_frontend.all_rows.selections import check_alignment
+
+# Integers that are divided by zero end a program, and a row that is left out may have zeros.
+_QUOTIENTS: Final = ("div", "floor_divide", "fmod", "remainder")
+# Arithmetic that torch does not list as such.
+_ARITHMETIC: Final = (
+    "__and__.Tensor", "__or__.Tensor", "__xor__.Tensor", "floor_divide.default",
+    "log_sigmoid.default", "masked_fill.Tensor",
+)  # fmt: skip
+_MOVED: Final = (
+    "_to_copy.default", "alias.default", "contiguous.default", "detach.default",
+    "full_like.default", "lift_fresh_copy.default", "ones_like.default", "permute.default",
+    "squeeze.default", "squeeze.dim", "squeeze.dims", "t.default", "transpose.int",
+    "unsqueeze.default", "zeros_like.default", "to.dtype",
+)  # fmt: skip
+_ALONG_OTHERS: Final = (
+    "_log_softmax.default", "argmax.default", "argmin.default", "cumsum.default",
+    "log_softmax.int", "max.dim", "min.dim", "narrow.default", "select.int", "slice.Tensor",
+    "split.Tensor", "split_with_sizes.default", "unbind.int",
+)  # fmt: skip
+
+
+def of_each_element(call: RowCall) -> Any:
+    """Arithmetic: what is broadcast to the rows is the same for all of them."""
+    name = call.target._schema.name.removeprefix("aten::")
+    values = [value for value in _flat(call) if hasattr(value, "dtype") or isinstance(value, Rows)]
+    from_end = call.rows[0].from_end
+    check_alignment(call, values, from_end)
+    whole = not call.expected.dtype.is_floating_point
+    call.require(name not in _QUOTIENTS or not whole, "integers divided in rows that are left out")
+    return call.of_each_row(call.layout)
+
+
+def _flat(call: RowCall) -> list[Any]:
+    """All arguments, those in lists as well."""
+    values: list[Any] = []
+    for value in call.given.values():
+        values.extend(value if isinstance(value, list | tuple) else [value])
+    return values
+
+
+def _moved(call: RowCall) -> Any:
+    return call.of_each_row(call.layout)
+
+
+def _viewed(call: RowCall) -> Any:
+    """The dimension of the rows stays one of its own, behind as many elements as before."""
+    own = call.data("self")
+    result = call.of_each_row(own.layout)
+    before, after = prod(own.data.shape[: own.axis]), prod(result.data.shape[: result.axis])
+    call.require(before == after, "rows joined with other dimensions")
+    return result
+
+
+def _expanded(call: RowCall) -> Any:
+    """Repeated along other dimensions; or one row, as often as rows are selected."""
+    value = call["self"]
+    if not isinstance(value, Rows):
+        (length,) = parts_of_type(call["size"], Length)
+        return _filled(call, length)
+    result = call.of_each_row(value.layout)
+    call.require(result.from_end == value.from_end, "rows along several dimensions")
+    return Rows(result.data, result.axis, result.layout, value.repeated or value)
+
+
+def filled(call: RowCall) -> Any:
+    """Numbers, as many as there are selected rows."""
+    lengths = list(parts_of_type(dict(call.given), Length))
+    if not lengths:  # made like rows, in a shape of its own
+        return call.run()
+    call.require(len(lengths) == 1, "several lengths")
+    return _filled(call, lengths[0])
+
+
+def _filled(call: RowCall, length: Length) -> Any:
+    return call.of_each_row(call.layouts.of_length(length))
+
+
+def _along_others(call: RowCall) -> Any:
+    own = call.data("self")
+    call.require(own.axis not in call.dims("dim", own), "an order of selected rows")
+    return call.of_each_row(call.layout)
+
+
+def _stacked(call: RowCall) -> Any:
+    values = call["tensors"]
+    same = all(isinstance(v, Rows) and v.axis == call.rows[0].axis for v in values)
+    call.require(same, "rows along several dimensions")
+    return call.of_each_row(call.layout)
+
+
+def _joined(call: RowCall) -> Any:
+    """Along the rows one after the other, along another dimension side by side."""
+    first = call.rows[0]
+    (dim,) = call.dims("dim", first)
+    if dim != first.axis:
+        return _stacked(call)
+    call.require(all(rows.axis == dim for rows in call.rows), "rows along several dimensions")
+    parts = [v.layout if isinstance(v, Rows) else int(v.shape[dim]) for v in call["tensors"]]
+    return call.finished(call.run(), call.layouts.joined(parts))
+
+
+def _linear(call: RowCall) -> Any:
+    own = call.data("input")
+    call.require(own.axis != own.data.dim() - 1, "sums over selected rows")
+    for role in ("weight", "bias"):
+        call.whole(role)
+    return call.of_each_row(own.layout)
+
+
+def _product(call: RowCall) -> Any:
+    """A matrix of rows with one that is the same for all."""
+    own = call.data("mat1" if "mat1" in call.given else "self")
+    other = call.whole("mat2" if "mat2" in call.given else "other")
+    call.require(own.axis != own.data.dim() - 1 and other.dim() == 2, "sums over selected rows")
+    addend = call.given["self"] if "mat1" in call.given else None
+    check_alignment(call, [addend], -2)
+    return call.of_each_row(own.layout)
+
+
+def _layer_norm(call: RowCall) -> Any:
+    own = call.data("input")
+    inner = own.data.dim() - len(call["normalized_shape"])
+    call.require(own.axis < inner, "sums over selected rows")
+    return call.of_each_row(own.layout)
+
+
+EACH_ROW: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(_ARITHMETIC, of_each_element),
+    **dict.fromkeys(_MOVED, _moved),
+    **dict.fromkeys(_ALONG_OTHERS, _along_others),
+    "_unsafe_view.default": _viewed,
+    "addmm.default": _product,
+    "cat.default": _joined,
+    "expand.default": _expanded,
+    "full.default": filled,
+    "layer_norm.default": _layer_norm,
+    "linear.default": _linear,
+    "matmul.default": _product,
+    "mm.default": _product,
+    "new_full.default": filled,
+    "new_ones.default": filled,
+    "new_zeros.default": filled,
+    "ones.default": filled,
+    "reshape.default": _viewed,
+    "stack.default": _stacked,
+    "view.default": _viewed,
+    "zeros.default": filled,
+}

@@ -1,0 +1,162 @@
+"""Operators in which selected rows end: they are sent to places, or reduced.
+
+Rows that are left out are sent out of range, where nothing is, or are the identity of a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from autosched.torch_frontend.all_rows.call import RowCall, Rule
+from autosched.torch_frontend.all_rows.rows import Rows
+from autosched.torch_frontend.all_rows.selections import check_alignment, is_mask
+
+
+def _scatter(call: RowCall) -> Any:
+    """Elements to places along the dimension of the rows."""
+    data, index = call.whole("self"), call.data("index")
+    (dim,) = call.dims("dim", index)
+    call.require(dim == index.axis, "rows that all have an element of their own")
+    updates = call.given.get("src")
+    fits = updates is None or (isinstance(updates, Rows) and updates.axis == dim)
+    call.require(fits and call.layout is index.layout, "rows of several selections")
+    return call.run(index=index.or_else(data.shape[dim]))
+
+
+def _index_add(call: RowCall) -> Any:
+    data, index, source = call.whole("self"), call.data("index"), call.data("source")
+    (dim,) = call.dims("dim", source)
+    call.require(dim == source.axis and call.layout is index.layout, "rows of several selections")
+    return call.run(index=index.or_else(data.shape[dim]))
+
+
+def _index_put(call: RowCall) -> Any:
+    """Slices to selected indices; or selected rows to where the mask that selects them holds."""
+    data = call.whole("self")
+    given = [(axis, index) for axis, index in enumerate(call["indices"]) if index is not None]
+    if any(is_mask(index) for _, index in given):
+        return _put_back(call, given)
+    call.require(all(isinstance(index, Rows) for _, index in given), "an index for all rows")
+    axes, indices = [axis for axis, _ in given], [index for _, index in given]
+    kept, layout = indices[0].from_end, call.layout
+    check_alignment(call, indices, kept)
+    together = axes[-1] - axes[0] == len(axes) - 1
+    behind = data.dim() - len(axes) - (axes[0] if together else 0)
+    check_alignment(call, [call["values"]], kept - behind)
+    call.require(all(index.layout is layout for index in indices), "rows of several selections")
+    # A place is out of range as soon as one index is; the others must not bring it back.
+    places: list[Any] = [None] * len(call["indices"])
+    for number, (axis, index) in enumerate(given):
+        places[axis] = index.or_else(data.shape[axis] if number == 0 else 0)
+    return call.run(indices=places)
+
+
+def _put_back(call: RowCall, given: list[tuple[int, Any]]) -> Any:
+    """``x[mask] = rows[mask]``: each row is chosen."""
+    import torch
+
+    data, values = call.whole("self"), call.data("values")
+    (axis, mask), *others = given
+    call.require(not others and not isinstance(mask, Rows), "a mask beside indices")
+    call.require(not call["accumulate"] and is_mask(mask), "sums at a mask")
+    behind = data.dim() - axis - mask.dim()
+    check_alignment(call, [values], -behind - 1)
+    same = call.layouts.of_mask(mask) is values.layout
+    call.require(same and values.data.dim() <= axis + 1 + behind, "rows of another mask")
+    flat = data.reshape(*data.shape[:axis], mask.numel(), *data.shape[axis + mask.dim() :])
+    kept = values.layout.kept.reshape(-1, *(1,) * behind)
+    return torch.where(kept, values.data, flat).reshape(data.shape)
+
+
+def _sum(call: RowCall) -> Any:
+    return _reduced(call, lambda _: 0)
+
+
+def _product(call: RowCall) -> Any:
+    return _reduced(call, lambda _: 1)
+
+
+def _largest(call: RowCall) -> Any:
+    return _reduced(call, lambda dtype: _limits(dtype)[0])
+
+
+def _smallest(call: RowCall) -> Any:
+    return _reduced(call, lambda dtype: _limits(dtype)[1])
+
+
+def _any(call: RowCall) -> Any:
+    return _reduced(call, lambda _: 0)
+
+
+def _all(call: RowCall) -> Any:
+    return _reduced(call, lambda _: 1)
+
+
+def _limits(dtype: Any) -> tuple[Any, Any]:
+    """The least and the greatest of all numbers."""
+    import torch
+
+    if dtype == torch.bool:
+        return False, True
+    if dtype.is_floating_point:
+        return -torch.inf, torch.inf
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
+
+
+def _reduced(call: RowCall, identity: Callable[[Any], Any]) -> Any:
+    """Over the rows, or within each."""
+    own = call.data("self")
+    if own.axis not in call.dims("dim", own):
+        return call.of_each_row(own.layout)
+    return call.run(self=own.or_else(identity(own.data.dtype)))
+
+
+def _mean(call: RowCall) -> Any:
+    """The sum over the number of what is added."""
+    own = call.data("self")
+    dims = call.dims("dim", own)
+    if own.axis not in dims:
+        return call.of_each_row(own.layout)
+    dtype = call["dtype"] or own.data.dtype
+    total = own.or_else(0).sum(dims, keepdim=bool(call.given.get("keepdim")), dtype=dtype)
+    others = 1
+    for dim in dims:
+        others *= 1 if dim == own.axis else int(own.data.shape[dim])
+    return total / (own.layout.kept.sum() * others).to(dtype)
+
+
+def _softmax(call: RowCall) -> Any:
+    """Of elements of the rows: those that are left out weigh nothing."""
+    own = call.data("self")
+    if own.axis not in call.dims("dim", own):
+        return call.of_each_row(own.layout)
+    call.require(own.data.dtype.is_floating_point, "integers")
+    return call.of_each_row(own.layout, self=own.or_else(_limits(own.data.dtype)[0]))
+
+
+ENDS: Final[Mapping[str, Rule]] = {
+    "_softmax.default": _softmax,
+    "_unsafe_index_put.default": _index_put,
+    "all.default": _all,
+    "all.dim": _all,
+    "amax.default": _largest,
+    "amin.default": _smallest,
+    "any.default": _any,
+    "any.dim": _any,
+    "index_add.default": _index_add,
+    "index_put.default": _index_put,
+    "max.default": _largest,
+    "mean.default": _mean,
+    "mean.dim": _mean,
+    "min.default": _smallest,
+    "prod.default": _product,
+    "prod.dim_int": _product,
+    "scatter.src": _scatter,
+    "scatter.value": _scatter,
+    "scatter_add.default": _scatter,
+    "scatter_reduce.two": _scatter,
+    "softmax.int": _softmax,
+    "sum.default": _sum,
+    "sum.dim_IntList": _sum,
+}
