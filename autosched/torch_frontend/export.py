@@ -130,7 +130,7 @@ def _network_of_call(call: ProgramCall) -> Network:
         try:
             return network_of_program(replace(call, graph=static_form(call.graph, call.args)))
         except NotTakenError as other:
-            LOG.debug("selected rows stay: %s", other)
+            LOG.debug("lengths are not all known: %s", str(other).splitlines()[0])
             raise reason from other
 
 

@@ -72,7 +72,7 @@ class RowCall:
             return tuple(range(rank))
         return tuple(d % rank for d in ([dims] if isinstance(dims, int) else dims))
 
-    def run(self, **others: Any) -> Any:
+    def run(self, /, **others: Any) -> Any:
         """The operator on all rows; ``others``: arguments in place of those given."""
         values = {name: self._all_rows(v) for name, v in {**self.given, **others}.items()}
         arguments = self.target._schema.arguments
@@ -80,7 +80,7 @@ class RowCall:
         kwargs = {a.name: values[a.name] for a in arguments if a.kwarg_only}
         return self.target(*args, **kwargs)
 
-    def of_each_row(self, layout: Layout, **others: Any) -> Any:
+    def of_each_row(self, layout: Layout, /, **others: Any) -> Any:
         """As ``run``, where rows of the result are computed of the same rows of arguments."""
         return self.finished(self.run(**others), layout)
 

@@ -10,8 +10,6 @@ from autosched.torch_frontend.all_rows.call import RowCall, Rule
 from autosched.torch_frontend.all_rows.rows import Length, Rows, parts_of_type
 from autosched.torch_frontend.all_rows.selections import check_alignment
 
-# Integers that are divided by zero end a program, and a row that is left out may have zeros.
-_QUOTIENTS: Final = ("div", "floor_divide", "fmod", "remainder")
 # Arithmetic that torch does not list as such.
 _ARITHMETIC: Final = (
     "__and__.Tensor", "__or__.Tensor", "__xor__.Tensor", "floor_divide.default",
@@ -32,12 +30,10 @@ _ALONG_OTHERS: Final = (
 
 def of_each_element(call: RowCall) -> Any:
     """Arithmetic: what is broadcast to the rows is the same for all of them."""
-    name = call.target._schema.name.removeprefix("aten::")
     values = [value for value in _flat(call) if hasattr(value, "dtype") or isinstance(value, Rows)]
+    call.require(bool(call.rows), "a number of selected rows")
     from_end = call.rows[0].from_end
     check_alignment(call, values, from_end)
-    whole = not call.expected.dtype.is_floating_point
-    call.require(name not in _QUOTIENTS or not whole, "integers divided in rows that are left out")
     return call.of_each_row(call.layout)
 
 

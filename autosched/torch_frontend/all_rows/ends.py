@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from autosched.torch_frontend.all_rows.call import RowCall, Rule
-from autosched.torch_frontend.all_rows.rows import Rows
+from autosched.torch_frontend.all_rows.rows import Layout, Rows
 from autosched.torch_frontend.all_rows.selections import check_alignment, is_mask
 
 
@@ -24,7 +24,8 @@ def _scatter(call: RowCall) -> Any:
     return call.run(index=index.or_else(data.shape[dim]))
 
 
-def _index_add(call: RowCall) -> Any:
+def _rows_to_places(call: RowCall) -> Any:
+    """Slices to places, added or in place of others."""
     data, index, source = call.whole("self"), call.data("index"), call.data("source")
     (dim,) = call.dims("dim", source)
     call.require(dim == source.axis and call.layout is index.layout, "rows of several selections")
@@ -33,10 +34,10 @@ def _index_add(call: RowCall) -> Any:
 
 def _index_put(call: RowCall) -> Any:
     """Slices to selected indices; or selected rows to where the mask that selects them holds."""
-    data = call.whole("self")
     given = [(axis, index) for axis, index in enumerate(call["indices"]) if index is not None]
     if any(is_mask(index) for _, index in given):
-        return _put_back(call, given)
+        return _put_at_mask(call, given)
+    data = call.whole("self")
     call.require(all(isinstance(index, Rows) for _, index in given), "an index for all rows")
     axes, indices = [axis for axis, _ in given], [index for _, index in given]
     kept, layout = indices[0].from_end, call.layout
@@ -52,21 +53,48 @@ def _index_put(call: RowCall) -> Any:
     return call.run(indices=places)
 
 
-def _put_back(call: RowCall, given: list[tuple[int, Any]]) -> Any:
-    """``x[mask] = rows[mask]``: each row is chosen."""
+def _put_at_mask(call: RowCall, given: list[tuple[int, Any]]) -> Any:
+    """A number where a mask holds; or the selected rows of a mask, ``x[mask] = rows[mask]``."""
     import torch
 
-    data, values = call.whole("self"), call.data("values")
     (axis, mask), *others = given
-    call.require(not others and not isinstance(mask, Rows), "a mask beside indices")
-    call.require(not call["accumulate"] and is_mask(mask), "sums at a mask")
-    behind = data.dim() - axis - mask.dim()
-    check_alignment(call, [values], -behind - 1)
-    same = call.layouts.of_mask(mask) is values.layout
-    call.require(same and values.data.dim() <= axis + 1 + behind, "rows of another mask")
-    flat = data.reshape(*data.shape[:axis], mask.numel(), *data.shape[axis + mask.dim() :])
-    kept = values.layout.kept.reshape(-1, *(1,) * behind)
-    return torch.where(kept, values.data, flat).reshape(data.shape)
+    call.require(not others and not call["accumulate"] and is_mask(mask), "a mask beside indices")
+    data, own = call["self"], _all_rows(call["self"])
+    flat_mask = _all_rows(mask).reshape(-1)
+    behind = own.dim() - axis - _all_rows(mask).dim()
+    flat = own.reshape(*own.shape[:axis], len(flat_mask), *own.shape[own.dim() - behind :])
+    values = _all_rows(call["values"])
+    if isinstance(call["values"], Rows):
+        check_alignment(call, [call["values"]], -behind - 1)
+        same = _selected_by(call, mask) is call["values"].layout
+        call.require(same and values.dim() <= flat.dim(), "rows of another mask")
+    else:
+        call.require(values.numel() == 1, "a choice among numbers")
+        values = values.reshape(())
+    chosen = torch.where(flat_mask.reshape(-1, *(1,) * behind), values, flat).reshape(own.shape)
+    if not isinstance(data, Rows):
+        call.require(not isinstance(mask, Rows), "a mask of other rows")
+        return chosen
+    call.require(_is_mask_of(mask, data, axis), "a mask of other rows")
+    return call.finished(chosen, data.layout)
+
+
+def _all_rows(value: Any) -> Any:
+    return value.data if isinstance(value, Rows) else value
+
+
+def _selected_by(call: RowCall, mask: Any) -> Layout:
+    """The layout of the rows that a mask selects."""
+    if isinstance(mask, Rows):
+        return call.layouts.within(mask.layout, mask.data)
+    return call.layouts.of_mask(mask)
+
+
+def _is_mask_of(mask: Any, data: Rows, axis: int) -> bool:
+    """Whether a mask at dimension ``axis`` has a truth value for each row, or for its elements."""
+    if not isinstance(mask, Rows) or mask.layout is not data.layout:
+        return False
+    return axis + mask.axis == data.axis
 
 
 def _sum(call: RowCall) -> Any:
@@ -144,7 +172,8 @@ ENDS: Final[Mapping[str, Rule]] = {
     "amin.default": _smallest,
     "any.default": _any,
     "any.dim": _any,
-    "index_add.default": _index_add,
+    "index_add.default": _rows_to_places,
+    "index_copy.default": _rows_to_places,
     "index_put.default": _index_put,
     "max.default": _largest,
     "mean.default": _mean,

@@ -80,6 +80,13 @@ def _nonzero(call: RowCall) -> Any:
     return call.finished(_coordinates(data), _layout_of_nonzero(call, data))
 
 
+def _nonzero_columns(call: RowCall) -> Any:
+    """The same, each dimension's own."""
+    (data,) = [value for value in call.given.values() if value is not None]
+    call.require(not isinstance(data, Rows), "places among selected rows")
+    return call.finished(list(_coordinates(data).unbind(1)), _layout_of_nonzero(call, data))
+
+
 def _layout_of_nonzero(call: RowCall, data: Any) -> Layout:
     import torch
 
@@ -129,4 +136,6 @@ SELECTIONS: Final[Mapping[str, Rule]] = {
     "index_select.default": _index_select,
     "masked_select.default": _masked_select,
     "nonzero.default": _nonzero,
+    "nonzero_numpy.default": _nonzero_columns,
+    "where.default": _nonzero_columns,
 }

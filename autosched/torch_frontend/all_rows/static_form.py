@@ -102,7 +102,9 @@ def _interpreter_type() -> Any:
                 return node.target(*args, **kwargs)
             rule = _rule(node.target)
             given = arguments_by_name(node.target._schema, args, kwargs)
-            return rule(RowCall(node.target, given, expected, self._layouts))
+            result = rule(RowCall(node.target, given, expected, self._layouts))
+            _check_types(node.target, result, expected)
+            return result
 
     return Interpreter
 
@@ -116,6 +118,16 @@ def _rule(target: Any) -> Rule:
     if rule is None:
         raise NotTakenError(f"{target} of selected rows", target)
     return rule
+
+
+def _check_types(target: Any, result: Any, expected: Any) -> None:
+    """Raise NotTakenError if what should be of known length is not, or another tensor."""
+    for own, fake in zip(_parts(result), _parts(expected), strict=True):
+        if isinstance(own, Rows):
+            continue  # checked when it was made
+        if own.dtype != fake.dtype or own.shape != fake.shape:
+            theirs = f"{fake.dtype} {tuple(fake.shape)}"
+            raise NotTakenError(f"{target}: {tuple(own.shape)} where torch has {theirs}", target)
 
 
 def _concerns(given: Any) -> bool:
