@@ -14,12 +14,11 @@ from typing import Any, Final
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network
 from autosched.torch_frontend.accurate import decompositions
-from autosched.torch_frontend.all_rows import static_form
+from autosched.torch_frontend.all_rows import network_of_program
 from autosched.torch_frontend.aten import (
     NotTakenError,
     ProgramCall,
     call_of_program,
-    network_of_program,
 )
 from autosched.torch_frontend.bound_graph import bind_constants
 from autosched.torch_frontend.complex_numbers import real_form
@@ -103,7 +102,7 @@ def _network_of(program: Any, where: str) -> Network:
     try:
         call = call_of_program(pure)
         real = _in_real_numbers(call)
-        return _with_own_weights(_network_of_call(real))
+        return _with_own_weights(network_of_program(real))
     except NotTakenError as reason:
         LOG.debug("%s is taken through ONNX: %s", where, reason)
         lacking = reason.target if real is None else None
@@ -116,22 +115,6 @@ def _network_of(program: Any, where: str) -> Network:
         if lacking is None:
             raise
         raise ModelImportError(f"{lacking} has no form for complex numbers", where) from error
-
-
-def _network_of_call(call: ProgramCall) -> Network:
-    """With all rows in place of selected ones where their number is not known.
-
-    Raises:
-        NotTakenError: as ``network_of_program``.
-    """
-    try:
-        return network_of_program(call)
-    except NotTakenError as reason:
-        try:
-            return network_of_program(replace(call, graph=static_form(call.graph, call.args)))
-        except NotTakenError as other:
-            LOG.debug("lengths are not all known: %s", str(other).splitlines()[0])
-            raise reason from other
 
 
 def _in_real_numbers(call: ProgramCall) -> ProgramCall:

@@ -125,7 +125,7 @@ def _whole_numbers(x: Any, mask: Any) -> Any:
     """Rows that are left out have zeros, by which integers cannot be divided."""
     count = (x > 0).long().sum(1)
     kept = mask & (count != 0)
-    return (torch.arange(ROWS)[kept] // count[kept]).sum()
+    return (torch.arange(ROWS)[kept] % count[kept]).sum()
 
 
 SELECTIONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from autosched.torch_frontend.all_rows.rows import (
-    Layout,
-    Layouts,
     Length,
-    Rows,
+    SelectedRows,
+    Selection,
+    Selections,
     formula_of,
     is_open,
     parts_of_type,
@@ -26,46 +26,46 @@ class RowCall:
         target: the operator.
         given: arguments by the names of its schema, defaults filled in.
         expected: what torch says of the result: tensors without elements, of unknown lengths.
-        layouts: those met so far.
+        selections: those met so far.
     """
 
     target: Any
     given: Mapping[str, Any]
     expected: Any
-    layouts: Layouts
+    selections: Selections
 
     def __getitem__(self, role: str) -> Any:
         return self.given[role]
 
     @property
-    def rows(self) -> list[Rows]:
+    def rows(self) -> list[SelectedRows]:
         """All tensors of selected rows among the arguments."""
-        return list(parts_of_type(dict(self.given), Rows))
+        return list(parts_of_type(dict(self.given), SelectedRows))
 
     @property
-    def layout(self) -> Layout:
-        """The one layout of all of them.
+    def selection(self) -> Selection:
+        """The one selection of all of them.
 
         Raises:
             NotTakenError: there are several.
         """
-        first, *others = [rows.layout for rows in self.rows]
-        self.require(all(layout is first for layout in others), "rows of several selections")
+        first, *others = [rows.selection for rows in self.rows]
+        self.require(all(selection is first for selection in others), "rows of several selections")
         return first
 
-    def data(self, role: str) -> Rows:
+    def data(self, role: str) -> SelectedRows:
         """An argument that must be a tensor of selected rows."""
         value = self.given[role]
-        self.require(isinstance(value, Rows), f"{role} without selected rows")
-        assert isinstance(value, Rows)
+        self.require(isinstance(value, SelectedRows), f"{role} without selected rows")
+        assert isinstance(value, SelectedRows)
         return value
 
     def whole(self, role: str) -> Any:
         """An argument that must be a tensor of known length."""
-        self.require(not isinstance(self.given[role], Rows), f"{role} of selected rows")
+        self.require(not isinstance(self.given[role], SelectedRows), f"{role} of selected rows")
         return self.given[role]
 
-    def dims(self, role: str, of: Rows) -> tuple[int, ...]:
+    def dims(self, role: str, of: SelectedRows) -> tuple[int, ...]:
         """Dimensions that an argument names, non-negative; all of them where it names none."""
         dims, rank = self.given.get(role), of.data.dim()
         if dims is None or dims == []:
@@ -80,16 +80,16 @@ class RowCall:
         kwargs = {a.name: values[a.name] for a in arguments if a.kwarg_only}
         return self.target(*args, **kwargs)
 
-    def of_each_row(self, layout: Layout, /, **others: Any) -> Any:
+    def of_each_row(self, selection: Selection, /, **others: Any) -> Any:
         """As ``run``, where rows of the result are computed of the same rows of arguments."""
-        return self.finished(self.run(**others), layout)
+        return self.finished(self.run(**others), selection)
 
-    def finished(self, result: Any, layout: Layout) -> Any:
+    def finished(self, result: Any, selection: Selection) -> Any:
         """What all rows came to, as selected rows where torch does not know the length."""
         if isinstance(result, list | tuple):
             pairs = zip(result, self.expected, strict=True)
-            return tuple(self._finished(own, theirs, layout) for own, theirs in pairs)
-        return self._finished(result, self.expected, layout)
+            return tuple(self._finished(own, theirs, selection) for own, theirs in pairs)
+        return self._finished(result, self.expected, selection)
 
     def require(self, holds: bool, what: str) -> None:
         """Raise NotTakenError unless ``holds``."""
@@ -98,7 +98,7 @@ class RowCall:
 
     def _all_rows(self, value: Any) -> Any:
         """An argument with all rows in place of selected ones."""
-        if isinstance(value, Rows):
+        if isinstance(value, SelectedRows):
             return value.data
         self.require(not isinstance(value, Length), "a number of selected rows")
         return [self._part(part) for part in value] if isinstance(value, list | tuple) else value
@@ -106,18 +106,18 @@ class RowCall:
     def _part(self, value: Any) -> Any:
         """A tensor, or an extent of a shape."""
         if isinstance(value, Length):
-            return self.layouts.of_length(value).extent
-        return value.data if isinstance(value, Rows) else value
+            return self.selections.of_length(value).extent
+        return value.data if isinstance(value, SelectedRows) else value
 
-    def _finished(self, result: Any, expected: Any, layout: Layout) -> Rows:
+    def _finished(self, result: Any, expected: Any, selection: Selection) -> SelectedRows:
         unknown = [axis for axis, extent in enumerate(expected.shape) if is_open(extent)]
         self.require(len(unknown) == 1, f"a result of shape {tuple(expected.shape)}")
         (axis,) = unknown
-        wanted = [layout.extent if is_open(extent) else extent for extent in expected.shape]
+        wanted = [selection.extent if is_open(extent) else extent for extent in expected.shape]
         same = list(result.shape) == wanted and result.dtype == expected.dtype
         self.require(same, f"{tuple(result.shape)} where torch has {tuple(expected.shape)}")
-        self.layouts.record(formula_of(expected.shape[axis]), layout)
-        return Rows(result, axis, layout)
+        self.selections.record(formula_of(expected.shape[axis]), selection)
+        return SelectedRows(result, axis, selection)
 
 
 Rule = Callable[[RowCall], Any]

@@ -7,8 +7,8 @@ from math import prod
 from typing import Any, Final
 
 from autosched.torch_frontend.all_rows.call import RowCall, Rule
-from autosched.torch_frontend.all_rows.rows import Length, Rows, parts_of_type
-from autosched.torch_frontend.all_rows.selections import check_alignment
+from autosched.torch_frontend.all_rows.rows import Length, SelectedRows, parts_of_type
+from autosched.torch_frontend.all_rows.selecting import check_alignment
 
 # Arithmetic that torch does not list as such.
 _ARITHMETIC: Final = (
@@ -30,11 +30,13 @@ _ALONG_OTHERS: Final = (
 
 def of_each_element(call: RowCall) -> Any:
     """Arithmetic: what is broadcast to the rows is the same for all of them."""
-    values = [value for value in _flat(call) if hasattr(value, "dtype") or isinstance(value, Rows)]
+    values = [
+        value for value in _flat(call) if hasattr(value, "dtype") or isinstance(value, SelectedRows)
+    ]
     call.require(bool(call.rows), "a number of selected rows")
     from_end = call.rows[0].from_end
     check_alignment(call, values, from_end)
-    return call.of_each_row(call.layout)
+    return call.of_each_row(call.selection)
 
 
 def _flat(call: RowCall) -> list[Any]:
@@ -46,13 +48,13 @@ def _flat(call: RowCall) -> list[Any]:
 
 
 def _moved(call: RowCall) -> Any:
-    return call.of_each_row(call.layout)
+    return call.of_each_row(call.selection)
 
 
 def _viewed(call: RowCall) -> Any:
     """The dimension of the rows stays one of its own, behind as many elements as before."""
     own = call.data("self")
-    result = call.of_each_row(own.layout)
+    result = call.of_each_row(own.selection)
     before, after = prod(own.data.shape[: own.axis]), prod(result.data.shape[: result.axis])
     call.require(before == after, "rows joined with other dimensions")
     return result
@@ -61,12 +63,12 @@ def _viewed(call: RowCall) -> Any:
 def _expanded(call: RowCall) -> Any:
     """Repeated along other dimensions; or one row, as often as rows are selected."""
     value = call["self"]
-    if not isinstance(value, Rows):
+    if not isinstance(value, SelectedRows):
         (length,) = parts_of_type(call["size"], Length)
         return _filled(call, length)
-    result = call.of_each_row(value.layout)
+    result = call.of_each_row(value.selection)
     call.require(result.from_end == value.from_end, "rows along several dimensions")
-    return Rows(result.data, result.axis, result.layout, value.repeated or value)
+    return SelectedRows(result.data, result.axis, result.selection, value.repeated or value)
 
 
 def filled(call: RowCall) -> Any:
@@ -79,20 +81,20 @@ def filled(call: RowCall) -> Any:
 
 
 def _filled(call: RowCall, length: Length) -> Any:
-    return call.of_each_row(call.layouts.of_length(length))
+    return call.of_each_row(call.selections.of_length(length))
 
 
 def _along_others(call: RowCall) -> Any:
     own = call.data("self")
     call.require(own.axis not in call.dims("dim", own), "an order of selected rows")
-    return call.of_each_row(call.layout)
+    return call.of_each_row(call.selection)
 
 
 def _stacked(call: RowCall) -> Any:
     values = call["tensors"]
-    same = all(isinstance(v, Rows) and v.axis == call.rows[0].axis for v in values)
+    same = all(isinstance(v, SelectedRows) and v.axis == call.rows[0].axis for v in values)
     call.require(same, "rows along several dimensions")
-    return call.of_each_row(call.layout)
+    return call.of_each_row(call.selection)
 
 
 def _joined(call: RowCall) -> Any:
@@ -102,8 +104,10 @@ def _joined(call: RowCall) -> Any:
     if dim != first.axis:
         return _stacked(call)
     call.require(all(rows.axis == dim for rows in call.rows), "rows along several dimensions")
-    parts = [v.layout if isinstance(v, Rows) else int(v.shape[dim]) for v in call["tensors"]]
-    return call.finished(call.run(), call.layouts.joined(parts))
+    parts = [
+        v.selection if isinstance(v, SelectedRows) else int(v.shape[dim]) for v in call["tensors"]
+    ]
+    return call.finished(call.run(), call.selections.joined(parts))
 
 
 def _linear(call: RowCall) -> Any:
@@ -111,7 +115,7 @@ def _linear(call: RowCall) -> Any:
     call.require(own.axis != own.data.dim() - 1, "sums over selected rows")
     for role in ("weight", "bias"):
         call.whole(role)
-    return call.of_each_row(own.layout)
+    return call.of_each_row(own.selection)
 
 
 def _product(call: RowCall) -> Any:
@@ -121,14 +125,14 @@ def _product(call: RowCall) -> Any:
     call.require(own.axis != own.data.dim() - 1 and other.dim() == 2, "sums over selected rows")
     addend = call.given["self"] if "mat1" in call.given else None
     check_alignment(call, [addend], -2)
-    return call.of_each_row(own.layout)
+    return call.of_each_row(own.selection)
 
 
 def _layer_norm(call: RowCall) -> Any:
     own = call.data("input")
     inner = own.data.dim() - len(call["normalized_shape"])
     call.require(own.axis < inner, "sums over selected rows")
-    return call.of_each_row(own.layout)
+    return call.of_each_row(own.selection)
 
 
 EACH_ROW: Final[Mapping[str, Rule]] = {

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from autosched.torch_frontend.all_rows.call import RowCall, Rule
-from autosched.torch_frontend.all_rows.rows import Layout, Rows
-from autosched.torch_frontend.all_rows.selections import check_alignment, is_mask
+from autosched.torch_frontend.all_rows.rows import SelectedRows, Selection
+from autosched.torch_frontend.all_rows.selecting import check_alignment, is_mask
 
 
 def _scatter(call: RowCall) -> Any:
@@ -19,8 +19,8 @@ def _scatter(call: RowCall) -> Any:
     (dim,) = call.dims("dim", index)
     call.require(dim == index.axis, "rows that all have an element of their own")
     updates = call.given.get("src")
-    fits = updates is None or (isinstance(updates, Rows) and updates.axis == dim)
-    call.require(fits and call.layout is index.layout, "rows of several selections")
+    fits = updates is None or (isinstance(updates, SelectedRows) and updates.axis == dim)
+    call.require(fits and call.selection is index.selection, "rows of several selections")
     return call.run(index=index.or_else(data.shape[dim]))
 
 
@@ -28,7 +28,9 @@ def _rows_to_places(call: RowCall) -> Any:
     """Slices to places, added or in place of others."""
     data, index, source = call.whole("self"), call.data("index"), call.data("source")
     (dim,) = call.dims("dim", source)
-    call.require(dim == source.axis and call.layout is index.layout, "rows of several selections")
+    call.require(
+        dim == source.axis and call.selection is index.selection, "rows of several selections"
+    )
     return call.run(index=index.or_else(data.shape[dim]))
 
 
@@ -38,14 +40,18 @@ def _index_put(call: RowCall) -> Any:
     if any(is_mask(index) for _, index in given):
         return _put_at_mask(call, given)
     data = call.whole("self")
-    call.require(all(isinstance(index, Rows) for _, index in given), "an index for all rows")
+    call.require(
+        all(isinstance(index, SelectedRows) for _, index in given), "an index for all rows"
+    )
     axes, indices = [axis for axis, _ in given], [index for _, index in given]
-    kept, layout = indices[0].from_end, call.layout
+    kept, selection = indices[0].from_end, call.selection
     check_alignment(call, indices, kept)
     together = axes[-1] - axes[0] == len(axes) - 1
     behind = data.dim() - len(axes) - (axes[0] if together else 0)
     check_alignment(call, [call["values"]], kept - behind)
-    call.require(all(index.layout is layout for index in indices), "rows of several selections")
+    call.require(
+        all(index.selection is selection for index in indices), "rows of several selections"
+    )
     # A place is out of range as soon as one index is; the others must not bring it back.
     places: list[Any] = [None] * len(call["indices"])
     for number, (axis, index) in enumerate(given):
@@ -64,35 +70,35 @@ def _put_at_mask(call: RowCall, given: list[tuple[int, Any]]) -> Any:
     behind = own.dim() - axis - _all_rows(mask).dim()
     flat = own.reshape(*own.shape[:axis], len(flat_mask), *own.shape[own.dim() - behind :])
     values = _all_rows(call["values"])
-    if isinstance(call["values"], Rows):
+    if isinstance(call["values"], SelectedRows):
         check_alignment(call, [call["values"]], -behind - 1)
-        same = _selected_by(call, mask) is call["values"].layout
+        same = _selected_by(call, mask) is call["values"].selection
         call.require(same and values.dim() <= flat.dim(), "rows of another mask")
     else:
         call.require(values.numel() == 1, "a choice among numbers")
         values = values.reshape(())
     chosen = torch.where(flat_mask.reshape(-1, *(1,) * behind), values, flat).reshape(own.shape)
-    if not isinstance(data, Rows):
-        call.require(not isinstance(mask, Rows), "a mask of other rows")
+    if not isinstance(data, SelectedRows):
+        call.require(not isinstance(mask, SelectedRows), "a mask of other rows")
         return chosen
     call.require(_is_mask_of(mask, data, axis), "a mask of other rows")
-    return call.finished(chosen, data.layout)
+    return call.finished(chosen, data.selection)
 
 
 def _all_rows(value: Any) -> Any:
-    return value.data if isinstance(value, Rows) else value
+    return value.data if isinstance(value, SelectedRows) else value
 
 
-def _selected_by(call: RowCall, mask: Any) -> Layout:
-    """The layout of the rows that a mask selects."""
-    if isinstance(mask, Rows):
-        return call.layouts.within(mask.layout, mask.data)
-    return call.layouts.of_mask(mask)
+def _selected_by(call: RowCall, mask: Any) -> Selection:
+    """The selection of the rows that a mask selects."""
+    if isinstance(mask, SelectedRows):
+        return call.selections.within(mask.selection, mask.data)
+    return call.selections.of_mask(mask)
 
 
-def _is_mask_of(mask: Any, data: Rows, axis: int) -> bool:
+def _is_mask_of(mask: Any, data: SelectedRows, axis: int) -> bool:
     """Whether a mask at dimension ``axis`` has a truth value for each row, or for its elements."""
-    if not isinstance(mask, Rows) or mask.layout is not data.layout:
+    if not isinstance(mask, SelectedRows) or mask.selection is not data.selection:
         return False
     return axis + mask.axis == data.axis
 
@@ -136,7 +142,7 @@ def _reduced(call: RowCall, identity: Callable[[Any], Any]) -> Any:
     """Over the rows, or within each."""
     own = call.data("self")
     if own.axis not in call.dims("dim", own):
-        return call.of_each_row(own.layout)
+        return call.of_each_row(own.selection)
     return call.run(self=own.or_else(identity(own.data.dtype)))
 
 
@@ -145,22 +151,22 @@ def _mean(call: RowCall) -> Any:
     own = call.data("self")
     dims = call.dims("dim", own)
     if own.axis not in dims:
-        return call.of_each_row(own.layout)
+        return call.of_each_row(own.selection)
     dtype = call["dtype"] or own.data.dtype
     total = own.or_else(0).sum(dims, keepdim=bool(call.given.get("keepdim")), dtype=dtype)
     others = 1
     for dim in dims:
         others *= 1 if dim == own.axis else int(own.data.shape[dim])
-    return total / (own.layout.kept.sum() * others).to(dtype)
+    return total / (own.selection.kept.sum() * others).to(dtype)
 
 
 def _softmax(call: RowCall) -> Any:
     """Of elements of the rows: those that are left out weigh nothing."""
     own = call.data("self")
     if own.axis not in call.dims("dim", own):
-        return call.of_each_row(own.layout)
+        return call.of_each_row(own.selection)
     call.require(own.data.dtype.is_floating_point, "integers")
-    return call.of_each_row(own.layout, self=own.or_else(_limits(own.data.dtype)[0]))
+    return call.of_each_row(own.selection, self=own.or_else(_limits(own.data.dtype)[0]))
 
 
 ENDS: Final[Mapping[str, Rule]] = {

@@ -10,8 +10,10 @@ from autosched.torch_frontend.aten.call import NotTakenError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """Which of all rows are selected; two selections go together if they have the same layout.
+class Selection:
+    """Which of all rows are selected.
+
+    Tensors of selected rows go together, row by row, if they have one and the same selection.
 
     Attributes:
         kept: truth values ``[rows]``.
@@ -26,20 +28,20 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class SelectedRows:
     """A tensor of selected rows; those that are left out have any elements, also NaN.
 
     Attributes:
         data: with all rows.
         axis: the dimension of the rows, non-negative.
-        layout: which rows are selected.
+        selection: which rows are selected.
         repeated: what the data repeat along other dimensions; None if they repeat nothing.
     """
 
     data: Any
     axis: int
-    layout: Layout
-    repeated: Rows | None = None
+    selection: Selection
+    repeated: SelectedRows | None = None
 
     @property
     def from_end(self) -> int:
@@ -53,7 +55,7 @@ class Rows:
         if self.repeated is not None:
             return self.repeated.or_else(number).expand(self.data.shape)
         ones = (1,) * (self.data.dim() - self.axis - 1)
-        kept = self.layout.kept.reshape(-1, *ones)
+        kept = self.selection.kept.reshape(-1, *ones)
         return torch.where(kept, self.data, torch.full((), number, dtype=self.data.dtype))
 
 
@@ -69,39 +71,41 @@ class Length:
 
 
 @dataclass(slots=True)
-class Layouts:
-    """The layouts that a graph has met so far; the same selection has the same one."""
+class Selections:
+    """The selections that a graph has met so far; for one mask there is one."""
 
-    _known: dict[tuple[tuple[str, int], ...], tuple[Layout, Sequence[Any]]] = field(default_factory=dict)
-    _of_length: dict[Any, Layout] = field(default_factory=dict)
+    _known: dict[tuple[tuple[str, int], ...], tuple[Selection, Sequence[Any]]] = field(
+        default_factory=dict
+    )
+    _of_length: dict[Any, Selection] = field(default_factory=dict)
 
-    def of_mask(self, mask: Any) -> Layout:
+    def of_mask(self, mask: Any) -> Selection:
         """Of what a tensor of truth values selects, all of its dimensions in one."""
-        return self._once((mask,), lambda: Layout(mask.reshape(-1)))
+        return self._once((mask,), lambda: Selection(mask.reshape(-1)))
 
-    def within(self, layout: Layout, mask: Any) -> Layout:
+    def within(self, selection: Selection, mask: Any) -> Selection:
         """Of what a mask of selected rows selects among them."""
-        return self._once((layout, mask), lambda: Layout(layout.kept & mask))
+        return self._once((selection, mask), lambda: Selection(selection.kept & mask))
 
-    def joined(self, parts: Sequence[Layout | int]) -> Layout:
+    def joined(self, parts: Sequence[Selection | int]) -> Selection:
         """Of selected rows one after the other; numbers count rows that are all there."""
         import torch
 
-        def made() -> Layout:
+        def made() -> Selection:
             masks = [
                 torch.ones(part, dtype=torch.bool) if isinstance(part, int) else part.kept
                 for part in parts
             ]
-            return Layout(torch.cat(masks))
+            return Selection(torch.cat(masks))
 
         return self._once(tuple(parts), made)
 
-    def record(self, length: Any, layout: Layout) -> None:
-        """Remember that the rows of a layout are ``length`` in number."""
-        self._of_length[length] = layout
+    def record(self, length: Any, selection: Selection) -> None:
+        """Remember that the rows of a selection are ``length`` in number."""
+        self._of_length[length] = selection
 
-    def of_length(self, length: Length) -> Layout:
-        """A layout of so many rows.
+    def of_length(self, length: Length) -> Selection:
+        """A selection of so many rows.
 
         Raises:
             NotTakenError: there is none.
@@ -110,7 +114,7 @@ class Layouts:
             raise NotTakenError(f"{length.formula} rows that nothing selects")
         return self._of_length[length.formula]
 
-    def _once(self, parts: Sequence[Any], made: Callable[[], Layout]) -> Layout:
+    def _once(self, parts: Sequence[Any], made: Callable[[], Selection]) -> Selection:
         # As long as the parts live, nobody else has their ids.
         key = tuple(("rows", part) if isinstance(part, int) else ("", id(part)) for part in parts)
         if key not in self._known:

@@ -15,26 +15,24 @@ from functools import cache
 from operator import getitem
 from typing import Any, Final
 
-from autosched.torch_frontend.all_rows.call import Rule, RowCall
+from autosched.torch_frontend.all_rows.call import RowCall, Rule
 from autosched.torch_frontend.all_rows.each_row import EACH_ROW, of_each_element
 from autosched.torch_frontend.all_rows.ends import ENDS
 from autosched.torch_frontend.all_rows.rows import (
-    Layouts,
     Length,
-    Rows,
+    SelectedRows,
+    Selections,
     formula_of,
     is_open,
     parts_of_type,
 )
-from autosched.torch_frontend.all_rows.selections import SELECTIONS
+from autosched.torch_frontend.all_rows.selecting import SELECTING
 from autosched.torch_frontend.aten.arguments import arguments_by_name
 from autosched.torch_frontend.aten.call import NotTakenError
 from autosched.torch_frontend.retracing import retraced
 
 _RULES: Final[Mapping[str, Rule]] = {
-    f"aten.{name}": rule
-    for rules in (SELECTIONS, EACH_ROW, ENDS)
-    for name, rule in rules.items()
+    f"aten.{name}": rule for rules in (SELECTING, EACH_ROW, ENDS) for name, rule in rules.items()
 }
 # What torch has found out of lengths while it exported the module holds for every mask.
 _CLAIMS: Final = (
@@ -78,7 +76,7 @@ def _interpreter_type() -> Any:
     class Interpreter(torch.fx.Interpreter):
         def __init__(self, graph: Any) -> None:
             super().__init__(graph)
-            self._layouts = Layouts()
+            self._selections = Selections()
 
         def run_node(self, n: Any) -> Any:
             if n.op == "output":
@@ -102,7 +100,7 @@ def _interpreter_type() -> Any:
                 return node.target(*args, **kwargs)
             rule = _rule(node.target)
             given = arguments_by_name(node.target._schema, args, kwargs)
-            result = rule(RowCall(node.target, given, expected, self._layouts))
+            result = rule(RowCall(node.target, given, expected, self._selections))
             _check_types(node.target, result, expected)
             return result
 
@@ -123,7 +121,7 @@ def _rule(target: Any) -> Rule:
 def _check_types(target: Any, result: Any, expected: Any) -> None:
     """Raise NotTakenError if what should be of known length is not, or another tensor."""
     for own, fake in zip(_parts(result), _parts(expected), strict=True):
-        if isinstance(own, Rows):
+        if isinstance(own, SelectedRows):
             continue  # checked when it was made
         if own.dtype != fake.dtype or own.shape != fake.shape:
             theirs = f"{fake.dtype} {tuple(fake.shape)}"
@@ -132,7 +130,7 @@ def _check_types(target: Any, result: Any, expected: Any) -> None:
 
 def _concerns(given: Any) -> bool:
     """Whether there are selected rows among arguments, or their number."""
-    return any(True for kind in (Rows, Length) for _ in parts_of_type(given, kind))
+    return any(True for kind in (SelectedRows, Length) for _ in parts_of_type(given, kind))
 
 
 def _check_whole(what: str, given: Any) -> None:

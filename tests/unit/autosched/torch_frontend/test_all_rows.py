@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autosched.torch_frontend.all_rows import static_form
-from autosched.torch_frontend.all_rows.rows import Layouts
+from autosched.torch_frontend.all_rows.rows import Selections
 from autosched.torch_frontend.aten import NotTakenError, call_of_program
 from tests.support.lazily import lazily
 
@@ -65,15 +65,15 @@ def test_graphs_of_known_lengths_are_refused() -> None:
         static_form(*_exported(lambda x, m: x * m.view(-1, 1), *_given()))
 
 
-def test_the_same_selection_has_one_layout() -> None:
-    layouts, mask = Layouts(), torch.tensor([True, False])
-    own = layouts.of_mask(mask)
-    assert layouts.of_mask(mask) is own
-    assert layouts.of_mask(mask.clone()) is not own
-    both = layouts.joined([own, 3])
+def test_the_same_selection_has_one_object() -> None:
+    known, mask = Selections(), torch.tensor([True, False])
+    own = known.of_mask(mask)
+    assert known.of_mask(mask) is own
+    assert known.of_mask(mask.clone()) is not own
+    both = known.joined([own, 3])
     assert both.kept.tolist() == [True, False, True, True, True]
-    assert layouts.joined([own, 3]) is both
-    assert layouts.joined([3, own]) is not both
+    assert known.joined([own, 3]) is both
+    assert known.joined([3, own]) is not both
     within = torch.tensor([False, True, True, False, True])
-    assert layouts.within(both, within).kept.tolist() == [False, False, True, False, True]
-    assert layouts.within(both, within) is layouts.within(both, within)
+    assert known.within(both, within).kept.tolist() == [False, False, True, False, True]
+    assert known.within(both, within) is known.within(both, within)
