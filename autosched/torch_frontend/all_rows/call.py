@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from autosched.torch_frontend.all_rows.rows import (
     Length,
@@ -16,6 +16,9 @@ from autosched.torch_frontend.all_rows.rows import (
     parts_of_type,
 )
 from autosched.torch_frontend.aten.call import NotTakenError
+
+# Edges are few among pairs of nodes: more elements take longer than the host with those selected.
+_MOST_ELEMENTS: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,13 @@ class RowCall:
         Raises:
             NotTakenError: there are several.
         """
+        self.check_selection()
+        return self.rows[0].selection
+
+    def check_selection(self) -> None:
+        """Raise NotTakenError unless all of them have one selection."""
         first, *others = [rows.selection for rows in self.rows]
         self.require(all(selection is first for selection in others), "rows of several selections")
-        return first
 
     def data(self, role: str) -> SelectedRows:
         """An argument that must be a tensor of selected rows."""
@@ -116,6 +123,8 @@ class RowCall:
         wanted = [selection.extent if is_open(extent) else extent for extent in expected.shape]
         same = list(result.shape) == wanted and result.dtype == expected.dtype
         self.require(same, f"{tuple(result.shape)} where torch has {tuple(expected.shape)}")
+        few = not selection.of_elements or result.numel() <= _MOST_ELEMENTS
+        self.require(few, "all pairs in place of a few")
         self.selections.record(formula_of(expected.shape[axis]), selection)
         return SelectedRows(result, axis, selection)
 

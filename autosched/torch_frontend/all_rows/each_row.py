@@ -30,12 +30,8 @@ _ALONG_OTHERS: Final = (
 
 def of_each_element(call: RowCall) -> Any:
     """Arithmetic: what is broadcast to the rows is the same for all of them."""
-    values = [
-        value for value in _flat(call) if hasattr(value, "dtype") or isinstance(value, SelectedRows)
-    ]
     call.require(bool(call.rows), "a number of selected rows")
-    from_end = call.rows[0].from_end
-    check_alignment(call, values, from_end)
+    check_alignment(call, _flat(call), call.rows[0].from_end)
     return call.of_each_row(call.selection)
 
 
@@ -148,6 +144,7 @@ EACH_ROW: Final[Mapping[str, Rule]] = {
     "linear.default": _linear,
     "matmul.default": _product,
     "mm.default": _product,
+    "native_layer_norm.default": _layer_norm,
     "new_full.default": filled,
     "new_ones.default": filled,
     "new_zeros.default": filled,

@@ -6,6 +6,7 @@ Rows that are left out are sent out of range, where nothing is, or are the ident
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from autosched.torch_frontend.all_rows.call import RowCall, Rule
@@ -20,7 +21,8 @@ def _scatter(call: RowCall) -> Any:
     call.require(dim == index.axis, "rows that all have an element of their own")
     updates = call.given.get("src")
     fits = updates is None or (isinstance(updates, SelectedRows) and updates.axis == dim)
-    call.require(fits and call.selection is index.selection, "rows of several selections")
+    call.require(fits, "rows of several selections")
+    call.check_selection()
     return call.run(index=index.or_else(data.shape[dim]))
 
 
@@ -28,9 +30,8 @@ def _rows_to_places(call: RowCall) -> Any:
     """Slices to places, added or in place of others."""
     data, index, source = call.whole("self"), call.data("index"), call.data("source")
     (dim,) = call.dims("dim", source)
-    call.require(
-        dim == source.axis and call.selection is index.selection, "rows of several selections"
-    )
+    call.require(dim == source.axis, "rows along several dimensions")
+    call.check_selection()
     return call.run(index=index.or_else(data.shape[dim]))
 
 
@@ -40,18 +41,15 @@ def _index_put(call: RowCall) -> Any:
     if any(is_mask(index) for _, index in given):
         return _put_at_mask(call, given)
     data = call.whole("self")
-    call.require(
-        all(isinstance(index, SelectedRows) for _, index in given), "an index for all rows"
-    )
+    call.check_selection()
+    every = all(isinstance(index, SelectedRows) for _, index in given)
+    call.require(every, "an index that is the same for all rows")
     axes, indices = [axis for axis, _ in given], [index for _, index in given]
-    kept, selection = indices[0].from_end, call.selection
+    kept = indices[0].from_end
     check_alignment(call, indices, kept)
     together = axes[-1] - axes[0] == len(axes) - 1
     behind = data.dim() - len(axes) - (axes[0] if together else 0)
     check_alignment(call, [call["values"]], kept - behind)
-    call.require(
-        all(index.selection is selection for index in indices), "rows of several selections"
-    )
     # A place is out of range as soon as one index is; the others must not bring it back.
     places: list[Any] = [None] * len(call["indices"])
     for number, (axis, index) in enumerate(given):
@@ -103,42 +101,33 @@ def _is_mask_of(mask: Any, data: SelectedRows, axis: int) -> bool:
     return axis + mask.axis == data.axis
 
 
-def _sum(call: RowCall) -> Any:
-    return _reduced(call, lambda _: 0)
+def _zero(dtype: Any) -> int:
+    return 0
 
 
-def _product(call: RowCall) -> Any:
-    return _reduced(call, lambda _: 1)
+def _one(dtype: Any) -> int:
+    return 1
 
 
-def _largest(call: RowCall) -> Any:
-    return _reduced(call, lambda dtype: _limits(dtype)[0])
-
-
-def _smallest(call: RowCall) -> Any:
-    return _reduced(call, lambda dtype: _limits(dtype)[1])
-
-
-def _any(call: RowCall) -> Any:
-    return _reduced(call, lambda _: 0)
-
-
-def _all(call: RowCall) -> Any:
-    return _reduced(call, lambda _: 1)
-
-
-def _limits(dtype: Any) -> tuple[Any, Any]:
-    """The least and the greatest of all numbers."""
+def _least(dtype: Any) -> Any:
+    """No number is smaller."""
     import torch
 
-    if dtype == torch.bool:
-        return False, True
     if dtype.is_floating_point:
-        return -torch.inf, torch.inf
-    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
+        return -torch.inf
+    return False if dtype == torch.bool else torch.iinfo(dtype).min
 
 
-def _reduced(call: RowCall, identity: Callable[[Any], Any]) -> Any:
+def _greatest(dtype: Any) -> Any:
+    """No number is larger."""
+    import torch
+
+    if dtype.is_floating_point:
+        return torch.inf
+    return True if dtype == torch.bool else torch.iinfo(dtype).max
+
+
+def _reduced(identity: Callable[[Any], Any], call: RowCall) -> Any:
     """Over the rows, or within each."""
     own = call.data("self")
     if own.axis not in call.dims("dim", own):
@@ -162,36 +151,38 @@ def _mean(call: RowCall) -> Any:
 
 def _softmax(call: RowCall) -> Any:
     """Of elements of the rows: those that are left out weigh nothing."""
+    import torch
+
     own = call.data("self")
     if own.axis not in call.dims("dim", own):
         return call.of_each_row(own.selection)
     call.require(own.data.dtype.is_floating_point, "integers")
-    return call.of_each_row(own.selection, self=own.or_else(_limits(own.data.dtype)[0]))
+    return call.of_each_row(own.selection, self=own.or_else(-torch.inf))
 
 
 ENDS: Final[Mapping[str, Rule]] = {
     "_softmax.default": _softmax,
     "_unsafe_index_put.default": _index_put,
-    "all.default": _all,
-    "all.dim": _all,
-    "amax.default": _largest,
-    "amin.default": _smallest,
-    "any.default": _any,
-    "any.dim": _any,
+    "all.default": partial(_reduced, _one),
+    "all.dim": partial(_reduced, _one),
+    "amax.default": partial(_reduced, _least),
+    "amin.default": partial(_reduced, _greatest),
+    "any.default": partial(_reduced, _zero),
+    "any.dim": partial(_reduced, _zero),
     "index_add.default": _rows_to_places,
     "index_copy.default": _rows_to_places,
     "index_put.default": _index_put,
-    "max.default": _largest,
+    "max.default": partial(_reduced, _least),
     "mean.default": _mean,
     "mean.dim": _mean,
-    "min.default": _smallest,
-    "prod.default": _product,
-    "prod.dim_int": _product,
+    "min.default": partial(_reduced, _greatest),
+    "prod.default": partial(_reduced, _one),
+    "prod.dim_int": partial(_reduced, _one),
     "scatter.src": _scatter,
     "scatter.value": _scatter,
     "scatter_add.default": _scatter,
     "scatter_reduce.two": _scatter,
     "softmax.int": _softmax,
-    "sum.default": _sum,
-    "sum.dim_IntList": _sum,
+    "sum.default": partial(_reduced, _zero),
+    "sum.dim_IntList": partial(_reduced, _zero),
 }

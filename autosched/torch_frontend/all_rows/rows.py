@@ -17,9 +17,11 @@ class Selection:
 
     Attributes:
         kept: truth values ``[rows]``.
+        of_elements: whether the mask has several dimensions, such as one of pairs.
     """
 
     kept: Any
+    of_elements: bool = False
 
     @property
     def extent(self) -> int:
@@ -81,11 +83,15 @@ class Selections:
 
     def of_mask(self, mask: Any) -> Selection:
         """Of what a tensor of truth values selects, all of its dimensions in one."""
-        return self._once((mask,), lambda: Selection(mask.reshape(-1)))
+        return self._once((mask,), lambda: Selection(mask.reshape(-1), mask.dim() > 1))
 
     def within(self, selection: Selection, mask: Any) -> Selection:
         """Of what a mask of selected rows selects among them."""
-        return self._once((selection, mask), lambda: Selection(selection.kept & mask))
+
+        def made() -> Selection:
+            return Selection(selection.kept & mask, selection.of_elements)
+
+        return self._once((selection, mask), made)
 
     def joined(self, parts: Sequence[Selection | int]) -> Selection:
         """Of selected rows one after the other; numbers count rows that are all there."""
@@ -96,7 +102,8 @@ class Selections:
                 torch.ones(part, dtype=torch.bool) if isinstance(part, int) else part.kept
                 for part in parts
             ]
-            return Selection(torch.cat(masks))
+            pairs = [part for part in parts if isinstance(part, Selection) and part.of_elements]
+            return Selection(torch.cat(masks), bool(pairs))
 
         return self._once(tuple(parts), made)
 

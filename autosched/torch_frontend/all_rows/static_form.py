@@ -79,32 +79,47 @@ def _interpreter_type() -> Any:
             self._selections = Selections()
 
         def run_node(self, n: Any) -> Any:
-            if n.op == "output":
-                args, kwargs = self.fetch_args_kwargs_from_env(n)
-                _check_whole("a result", args)
-                return self.output(n.target, args, kwargs)
-            if n.op != "call_function":
+            if n.op not in ("call_function", "output"):
                 return super().run_node(n)
-            return self._called(n, *self.fetch_args_kwargs_from_env(n))
-
-        def _called(self, node: Any, args: Any, kwargs: Any) -> Any:
-            expected = node.meta.get("val")
-            if str(node.target) in _CLAIMS or not node.users:
-                return None
-            if is_open(expected):
-                return Length(formula_of(expected))
-            if node.target is getitem:
-                return args[0][args[1]]
-            unknown = any(map(_is_of_unknown_length, _parts(expected)))
-            if not unknown and not _concerns((args, kwargs)):
-                return node.target(*args, **kwargs)
-            rule = _rule(node.target)
-            given = arguments_by_name(node.target._schema, args, kwargs)
-            result = rule(RowCall(node.target, given, expected, self._selections))
-            _check_types(node.target, result, expected)
-            return result
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            if n.op == "call_function":
+                return _called(n, args, kwargs, self._selections)
+            if _concerns(args):
+                raise NotTakenError("a result of selected rows")
+            return self.output(n.target, args, kwargs)
 
     return Interpreter
+
+
+def _called(
+    node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], selections: Selections
+) -> Any:
+    """The result of a node.
+
+    Args:
+        node: of the graph; its operator is called on all rows.
+        args: its arguments.
+        kwargs: those that are given by name.
+        selections: those met so far.
+
+    Raises:
+        NotTakenError: there is no rule, or it does not hold here.
+    """
+    expected = node.meta.get("val")
+    if str(node.target) in _CLAIMS or not node.users:
+        return None
+    if is_open(expected):
+        return Length(formula_of(expected))
+    if node.target is getitem:
+        return args[0][args[1]]
+    unknown = any(map(_is_of_unknown_length, _parts(expected)))
+    if not unknown and not _concerns((args, kwargs)):
+        return node.target(*args, **kwargs)
+    rule = _rule(node.target)
+    given = arguments_by_name(node.target._schema, args, kwargs)
+    result = rule(RowCall(node.target, given, expected, selections))
+    _check_types(node.target, result, expected)
+    return result
 
 
 def _rule(target: Any) -> Rule:
@@ -131,8 +146,3 @@ def _check_types(target: Any, result: Any, expected: Any) -> None:
 def _concerns(given: Any) -> bool:
     """Whether there are selected rows among arguments, or their number."""
     return any(True for kind in (SelectedRows, Length) for _ in parts_of_type(given, kind))
-
-
-def _check_whole(what: str, given: Any) -> None:
-    if _concerns(given):
-        raise NotTakenError(f"{what} of selected rows")
