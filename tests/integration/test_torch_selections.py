@@ -12,7 +12,9 @@ import autosched as asd
 from tests.support.lazily import lazily
 
 torch = lazily("torch", "onnxscript")
+dynamo = lazily("torch._dynamo")
 selections = lazily("tests.support.torch_selections")
+backend_module = lazily("autosched.torch_frontend.backend")
 pytestmark = pytest.mark.usefixtures("torchlib")
 GRAPHS = ("GraphConvolution", "GraphAttention", "GraphMaximum")
 # Those that are compared with torch where a mask selects nothing; of the others torch raises.
@@ -94,6 +96,21 @@ def test_indices_that_are_left_out_may_be_anything() -> None:
 
     x, places = torch.randn(6, 3), torch.tensor([0, -1, 5, -(2**40), 5, -2, 3])
     _check(_compiled(Sum(), x, places), Sum(), x, places)
+
+
+def test_graphs_of_torch_compile(caplog: pytest.LogCaptureFixture) -> None:
+    module = selections.GraphConvolution().eval()
+    x = torch.randn(selections.NODES, selections.WIDTH)
+    edges = _edges(torch.Generator().manual_seed(2), 0)
+    options = {"cache": False}
+    with (
+        dynamo.config.patch(capture_dynamic_output_shape_ops=True),
+        torch.no_grad(),
+        caplog.at_level(logging.INFO, "autosched.torch"),
+    ):
+        compiled = torch.compile(module, backend=backend_module.backend, options=options)
+        torch.testing.assert_close(compiled(x, edges), module(x, edges))
+    assert caplog.text.count("kernels, 0 on the host") == 1
 
 
 def test_known_masks_select_at_once() -> None:

@@ -60,6 +60,21 @@ def test_what_needs_more_is_refused(name: str) -> None:
         static_form(*_exported(function, *_given()))
 
 
+def test_all_pairs_are_taken_up_to_a_size() -> None:
+    def neighbours(x: Any, pairs: Any) -> Any:
+        source, target = pairs.nonzero(as_tuple=True)
+        return torch.zeros_like(x).index_add(0, target, x[source])
+
+    for nodes, taken in ((40, True), (400, False)):
+        given = torch.zeros(nodes, 40), torch.zeros(nodes, nodes, dtype=torch.bool)
+        graph, args = _exported(neighbours, *given)
+        if taken:
+            static_form(graph, args)
+        else:
+            with pytest.raises(NotTakenError, match="all pairs in place of a few"):
+                static_form(graph, args)
+
+
 def test_graphs_of_known_lengths_are_refused() -> None:
     with pytest.raises(NotTakenError, match="all lengths are known"):
         static_form(*_exported(lambda x, m: x * m.view(-1, 1), *_given()))
