@@ -23,7 +23,7 @@ _MOVED: Final = (
 )  # fmt: skip
 _ALONG_OTHERS: Final = (
     "_log_softmax.default", "argmax.default", "argmin.default", "cumsum.default",
-    "log_softmax.int", "max.dim", "min.dim", "narrow.default", "select.int", "slice.Tensor",
+    "flip.default", "log_softmax.int", "max.dim", "min.dim", "narrow.default", "select.int", "slice.Tensor",
     "split.Tensor", "split_with_sizes.default", "unbind.int",
 )  # fmt: skip
 
@@ -82,7 +82,8 @@ def _filled(call: RowCall, length: Length) -> Any:
 
 def _along_others(call: RowCall) -> Any:
     own = call.data("self")
-    call.require(own.axis not in call.dims("dim", own), "an order of selected rows")
+    dims = call.dims("dims" if "dims" in call.given else "dim", own)
+    call.require(own.axis not in dims, "an order of selected rows")
     return call.of_each_row(call.selection)
 
 
