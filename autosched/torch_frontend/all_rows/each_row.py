@@ -23,8 +23,8 @@ _MOVED: Final = (
 )  # fmt: skip
 _ALONG_OTHERS: Final = (
     "_log_softmax.default", "argmax.default", "argmin.default", "cumsum.default",
-    "flip.default", "log_softmax.int", "max.dim", "min.dim", "narrow.default", "select.int", "slice.Tensor",
-    "split.Tensor", "split_with_sizes.default", "unbind.int",
+    "flip.default", "log_softmax.int", "max.dim", "min.dim", "narrow.default", "select.int",
+    "slice.Tensor", "split.Tensor", "split_with_sizes.default", "unbind.int",
 )  # fmt: skip
 
 
