@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from autosched.graph.errors import ModelImportError
 from autosched.network_source import from_onnx
 from autosched.torch_frontend.agreement import agree
-from autosched.torch_frontend.aten import NotTakenError, network_of_graph
+from autosched.torch_frontend.all_rows import network_with_all_rows
+from autosched.torch_frontend.aten import NotTakenError
 from autosched.torch_frontend.background import BackgroundTuning
 from autosched.torch_frontend.bound_graph import bind_constants
 from autosched.torch_frontend.complex_numbers import real_form
@@ -322,7 +323,7 @@ class CompiledGraph:
         graph, given = self._graph, args
         try:
             graph, given = real_form(graph, args)
-            network = network_of_graph(graph, given, self._static, self._computed)
+            network = network_with_all_rows(graph, given, self._static, self._computed)
             return self._checked(network, kept, args)
         except (NotTakenError, ModelImportError) as reason:
             LOG.debug("%s is taken through ONNX: %s", self._name, reason)

@@ -14,11 +14,11 @@ from typing import Any, Final
 from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Network
 from autosched.torch_frontend.accurate import decompositions
+from autosched.torch_frontend.all_rows import network_of_program
 from autosched.torch_frontend.aten import (
     NotTakenError,
     ProgramCall,
     call_of_program,
-    network_of_program,
 )
 from autosched.torch_frontend.bound_graph import bind_constants
 from autosched.torch_frontend.complex_numbers import real_form

@@ -10,6 +10,7 @@ from typing import Any, Final
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Network, Value
+from autosched.torch_frontend.aten.arguments import arguments_by_name
 from autosched.torch_frontend.aten.call import AtenCall, NotTakenError, Result
 from autosched.torch_frontend.aten.decomposition import decomposed, has_parts
 from autosched.torch_frontend.aten.table import CONVERTERS
@@ -137,8 +138,8 @@ class _Conversion:
         first = expected[0] if isinstance(expected, list | tuple) else expected
         if convert is None or first is None:
             raise NotTakenError("no converter")
-        named = _by_name(schema, args, kwargs)
-        fakes = _by_name(schema, *_replaced((node.args, dict(node.kwargs)), _Fakes()))
+        named = arguments_by_name(schema, args, kwargs)
+        fakes = arguments_by_name(schema, *_replaced((node.args, dict(node.kwargs)), _Fakes()))
         dtype = _dtype_name(first)
         site = replace(self._site(node, named, fakes, dtype), read=_parts_read(node))
         return self._checked(convert(site), expected)
@@ -228,13 +229,6 @@ def _computed_now(node: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     result = node.target(*args, **kwargs)
     # Of memory that nobody has written, everything is said by what is written to it.
     return torch.zeros_like(result) if "empty" in node.target._schema.name else result
-
-
-def _by_name(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """All arguments of a call, defaults included."""
-    defaults = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-    names = [argument.name for argument in schema.arguments]
-    return defaults | dict(zip(names, args, strict=False)) | dict(kwargs)
 
 
 def _attribute(graph: Any, path: str) -> Any:

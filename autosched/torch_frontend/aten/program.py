@@ -1,4 +1,4 @@
-"""A program that ``torch.export`` made, as a network."""
+"""A program that ``torch.export`` made, as a graph of ATen operators and its arguments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autosched.graph.ir import Network
 from autosched.torch_frontend.aten.call import NotTakenError
-from autosched.torch_frontend.aten.conversion import network_of_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +56,6 @@ def call_of_program(program: Any) -> ProgramCall:
     names = _public(list(results.values()), user)
     outputs = dict(zip(results, names, strict=True))
     return ProgramCall(program.graph_module, args, static, outputs)
-
-
-def network_of_program(call: ProgramCall) -> Network:
-    """The network of a program.
-
-    Args:
-        call: of it.
-
-    Raises:
-        NotTakenError: as ``network_of_graph``.
-    """
-    positions, names = list(call.outputs), list(call.outputs.values())
-    return network_of_graph(call.graph, call.args, call.static, positions, names)
 
 
 def _like(fake: Any) -> Any:

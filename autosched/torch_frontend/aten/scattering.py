@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Final
 
@@ -15,11 +15,15 @@ from autosched.graph.ops.scatter import SendAlong
 from autosched.graph.ops.shape import Reshape
 from autosched.torch_frontend.aten.call import AtenCall, Converter, axis_of
 from sketch.lang.dtypes import BOOL, INDEX_DTYPES
-from sketch.operators.scatter import ScatterFunction
+from sketch.lang.reducers import highest, lowest
+from sketch.operators.scatter import Reduction, ScatterFunction
 
 _INDEX: Final = "int64"
-_REDUCTIONS: Final[Mapping[str, ScatterFunction]] = {
+_REDUCTIONS: Final[Mapping[str, Reduction]] = {
     "sum": "sum", "prod": "prod", "amax": "max", "amin": "min",
+}  # fmt: skip
+_IDENTITIES: Final[Mapping[Reduction, Callable[[str], float]]] = {
+    "sum": lambda _: 0, "prod": lambda _: 1, "max": lowest, "min": highest,
 }  # fmt: skip
 
 
@@ -37,11 +41,17 @@ def _scatter_add(call: AtenCall) -> str:
 
 
 def _scatter_reduce(call: AtenCall) -> str:
-    call.require(call["include_self"] and call["reduce"] in _REDUCTIONS, "means, or without data")
-    return _send(call, call.value("src"), _REDUCTIONS[call["reduce"]])
+    """Without the data where updates are: there the identity is sent first."""
+    call.require(call["reduce"] in _REDUCTIONS, "means")
+    function, data = _REDUCTIONS[call["reduce"]], call.value("self")
+    if not call["include_self"]:
+        nothing = np.full(call.shape("index"), _IDENTITIES[function](call.dtype))
+        data = _send(call, call.array(nothing.astype(call.dtype)), "last")
+    return _send(call, call.value("src"), function, data)
 
 
-def _send(call: AtenCall, updates: str, function: ScatterFunction) -> str:
+def _send(call: AtenCall, updates: str, function: ScatterFunction, into: str | None = None) -> str:
+    """``into``: the data, if they are not those of the call."""
     data, index = call.shape("self"), call.shape("index")
     call.require(bool(data) and prod(index) > 0, "no elements, or a number")
     axis = axis_of(call)
@@ -49,7 +59,8 @@ def _send(call: AtenCall, updates: str, function: ScatterFunction) -> str:
     call.require(all(own == n for d, (own, n) in pairs if d != axis), "a part of the data")
     call.require(call.type_of(updates).shape == index, "more updates than places")
     call.require(call.dtype != BOOL or function == "last", "sums of truth values")
-    return call.add(SendAlong(axis, function), call.value("self"), call.value("index"), updates)
+    receiver = call.value("self") if into is None else into
+    return call.add(SendAlong(axis, function), receiver, call.value("index"), updates)
 
 
 def _index_put(call: AtenCall) -> str:

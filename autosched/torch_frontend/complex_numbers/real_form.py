@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from autosched.torch_frontend.aten.call import NotTakenError
 from autosched.torch_frontend.complex_numbers.frames import short_time_functions
 from autosched.torch_frontend.complex_numbers.pair import both_of, is_pair, pair_of_both
 from autosched.torch_frontend.complex_numbers.replacement import replacing
+from autosched.torch_frontend.retracing import retraced
 
 _TRANSFORMS: Final = "aten::fft_"  # what names of torch.fft's operators begin with
 
@@ -28,9 +28,6 @@ def real_form(graph: Any, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     """
     if not _has_complex(graph, args):
         return graph, args
-    import torch
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     given = [_both(value) for value in args]
     places = [index for index, value in enumerate(args) if _is_complex(value)]
     constants = {
@@ -48,37 +45,7 @@ def real_form(graph: Any, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
             results = _interpreter_type()(graph, constants).run(*own)
             return tuple(both_of(value) if is_pair(value) else value for value in results)
 
-    def traced() -> Any:
-        with torch.no_grad():
-            new = make_fx(function, {}, "fake", _allow_non_fake_inputs=True)(*given)
-            _name_inputs(new.graph, _inputs(graph.graph))
-            new.recompile()
-            return new
-
-    # In a thread of its own: this one may be inside a compiled function, under modes of torch.
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            return pool.submit(traced).result(), given
-        except NotTakenError:
-            raise
-        except Exception as error:  # torch raises whatever it meets on the way
-            raise NotTakenError(f"{type(error).__name__}: {error}") from error
-
-
-def _inputs(graph: Any) -> Sequence[Any]:
-    return [node for node in graph.nodes if node.op == "placeholder"]
-
-
-def _name_inputs(graph: Any, others: Sequence[Any]) -> None:
-    """Call inputs like those of another graph."""
-    graph.eliminate_dead_code()
-    names = [node.name for node in others]
-    for node in graph.nodes:
-        if node.op == "placeholder" or node.name in names:
-            node._rename(f"{node.name}_result")
-    for node, name in zip(_inputs(graph), names, strict=True):
-        node._rename(name)
-        node.target = name
+    return retraced(graph, given, function), given
 
 
 def _has_complex(graph: Any, args: Sequence[Any]) -> bool:
