@@ -1,0 +1,169 @@
+"""Forms of operators of two operands: quotients, remainders and shifts of integers are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from autosched.graph.ops.base import broadcast_shape
+from autosched.graph.ops.elementwise import BinaryOp
+from autosched.onnx.export.terms import (
+    NARROW,
+    Call,
+    Given,
+    Operand,
+    Part,
+    call,
+    converted,
+    in_wide,
+    scalar,
+    stored,
+    widened,
+)
+from autosched.onnx.importer.elementwise import BINARY_OPERATORS
+from sketch.lang.dtypes import BOOL, is_float, is_unsigned, numpy_dtype, size_of
+
+_NAMES: Final[Mapping[str, str]] = {
+    "pow": "Pow",
+    **{function: name for name, function in BINARY_OPERATORS.items()},
+}
+# Types that onnxruntime has no kernel for.
+_MISSING: Final[Mapping[str, tuple[str, ...]]] = {
+    "pow": NARROW,
+    "max": ("int16",),
+    "min": ("int16",),
+    **dict.fromkeys(("lt", "le", "gt", "ge"), (BOOL,)),
+}
+
+
+def binary(op: BinaryOp, given: Given) -> Call:
+    """One operator, but for what ONNX has no operator of, or leaves open for some operands."""
+    special = _SPECIAL.get(op.function)
+    if special is not None:
+        return special(given)
+    return in_wide(_NAMES[op.function], given, narrow=_MISSING.get(op.function, ()))
+
+
+def _not_equal(given: Given) -> Call:
+    if given.data.dtype == BOOL:
+        return call("Xor", *given.operands)
+    return call("Not", call("Equal", *given.operands))
+
+
+def _prelu(given: Given) -> Call:
+    """PRelu, whose slopes are repeated, but not the data."""
+    data, slope = given.operands
+    own, wide = data.dtype, widened(data.dtype)
+    values = [converted(operand, own, wide) for operand in given.operands]
+    if broadcast_shape((data.shape, slope.shape)) == data.shape:
+        return stored(call("PRelu", *values), wide, own)
+    negative = call("Less", values[0], scalar(0, wide))
+    return stored(call("Where", negative, call("Mul", *values), values[0]), wide, own)
+
+
+def _divide(given: Given) -> Call:
+    """Div, which truncates integers; their quotient by 0 is 0, by -1 the negative number, which is
+    an error in onnxruntime for the least one.
+    """
+    lhs, rhs = given.operands
+    if is_float(lhs.dtype) or _is_harmless(rhs):
+        return call("Div", lhs, rhs)
+    own, wide = lhs.dtype, widened(lhs.dtype)
+    dividend, divisor = (converted(operand, own, wide) for operand in given.operands)
+    zero = call("Equal", divisor, scalar(0, wide))
+    quotient = call("Div", dividend, _harmless(divisor, wide))
+    if not is_unsigned(own):
+        negates = call("Equal", divisor, scalar(-1, wide))
+        quotient = call("Where", negates, call("Neg", dividend), quotient)
+    return stored(call("Where", zero, scalar(0, wide), quotient), wide, own)
+
+
+def _mod(given: Given) -> Call:
+    """The remainder with the sign of the divisor; Mod has that of integers alone."""
+    lhs, rhs = given.operands
+    if not is_float(lhs.dtype):
+        return _integer_remainder(given, 0)
+    zero = scalar(0, lhs.dtype)
+    remainder = call("Mod", lhs, rhs, fmod=1)
+    differ = call("Xor", call("Less", remainder, zero), call("Less", rhs, zero))
+    moves = call("And", differ, call("Not", call("Equal", remainder, zero)))
+    return call("Add", remainder, call("Where", moves, rhs, zero))
+
+
+def _trunc_mod(given: Given) -> Call:
+    if is_float(given.data.dtype):
+        return call("Mod", *given.operands, fmod=1)
+    return _integer_remainder(given, 1)
+
+
+def _integer_remainder(given: Given, fmod: int) -> Call:
+    """Mod; the remainder is 0 for the divisors 0 and -1."""
+    lhs, rhs = given.operands
+    if _is_harmless(rhs):
+        return call("Mod", lhs, rhs, fmod=fmod)
+    own, wide = lhs.dtype, widened(lhs.dtype)
+    dividend, divisor = (converted(operand, own, wide) for operand in given.operands)
+    return stored(call("Mod", dividend, _harmless(divisor, wide), fmod=fmod), wide, own)
+
+
+def _is_harmless(divisor: Operand) -> bool:
+    """Whether an integer divisor is known never to be 0 or -1."""
+    array = divisor.array
+    return array is not None and not np.any((array == 0) | (array.astype(np.int64) == -1))
+
+
+def _harmless(divisor: Part, dtype: str) -> Call:
+    """The divisor, or 1 instead of 0 and -1."""
+    zero = call("Equal", divisor, scalar(0, dtype))
+    negative = call("Equal", divisor, scalar(-1, dtype))
+    return call("Where", call("Or", zero, negative), scalar(1, dtype), divisor)
+
+
+def _shift_left(given: Given) -> Call:
+    """A product with a power of two: BitShift is of unsigned integers alone."""
+    lhs, rhs = given.operands
+    own, wide = lhs.dtype, widened(lhs.dtype)
+    value, amount = (converted(operand, own, wide) for operand in given.operands)
+    last = 8 * size_of(own) - 1
+    product = call("Mul", value, _power_of_two(amount, last, wide))
+    return stored(
+        call("Where", _is_between(amount, last, wide), product, scalar(0, wide)), wide, own
+    )
+
+
+def _shift_right(given: Given) -> Call:
+    """A quotient rounded down; a shift by all bits, or out of range, leaves the sign."""
+    lhs, rhs = given.operands
+    own, wide = lhs.dtype, widened(lhs.dtype)
+    value, amount = (converted(operand, own, wide) for operand in given.operands)
+    last = 8 * size_of(own) - (1 if is_unsigned(own) else 2)
+    power = _power_of_two(amount, last, wide)
+    below = call("Sub", value, call("Mod", value, power, fmod=0))
+    negative = call("Less", value, scalar(0, wide))
+    sign = call("Where", negative, scalar(-1, wide), scalar(0, wide))
+    chosen = call("Where", _is_between(amount, last, wide), call("Div", below, power), sign)
+    return stored(chosen, wide, own)
+
+
+def _power_of_two(exponent: Part, last: int, dtype: str) -> Call:
+    table = np.left_shift(np.ones(last + 1, numpy_dtype(dtype)), np.arange(last + 1))
+    position = call("Clip", exponent, scalar(0, dtype), scalar(last, dtype))
+    return call("Gather", table.astype(numpy_dtype(dtype)), position)
+
+
+def _is_between(value: Part, last: int, dtype: str) -> Call:
+    positive = call("GreaterOrEqual", value, scalar(0, dtype))
+    return call("And", positive, call("LessOrEqual", value, scalar(last, dtype)))
+
+
+_SPECIAL: Final[Mapping[str, Callable[[Given], Call]]] = {
+    "ne": _not_equal,
+    "prelu": _prelu,
+    "div": _divide,
+    "mod": _mod,
+    "trunc_mod": _trunc_mod,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
+}

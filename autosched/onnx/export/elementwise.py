@@ -1,0 +1,149 @@
+"""Forms of element-wise operators: functions of one operand, choices, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from autosched.graph.errors import GraphError
+from autosched.graph.ops.activation import Activation
+from autosched.graph.ops.elementwise import (
+    CastOp,
+    Clip,
+    Identity,
+    LeakyRelu,
+    UnaryOp,
+    Where,
+)
+from autosched.graph.ops.shape import Copy
+from autosched.onnx.export.terms import (
+    WIDE,
+    Call,
+    Given,
+    Operand,
+    call,
+    cast,
+    converted,
+    in_wide,
+    scalar,
+    stored,
+)
+from autosched.onnx.importer.elementwise import UNARY_OPERATORS
+from sketch.lang.dtypes import BOOL, is_storage_float
+from sketch.operators.activations import SELU_ALPHA, SELU_GAMMA
+
+_UNARY_NAMES: Final[Mapping[str, str]] = {
+    function: name for name, function in UNARY_OPERATORS.items()
+}
+_OF_ALL_INTEGERS: Final = ("abs", "sign", "bit_not")
+
+
+def unary(op: UnaryOp, given: Given) -> Call:
+    """One operator; but 1 / sqrt, and infinities of 16-bit floats, which are looked for in float32.
+
+    Raises:
+        GraphError: ONNX has no such function (``ordinal``, which reads the bits of floats).
+    """
+    match op.function:
+        case "rsqrt":
+            return call("Reciprocal", call("Sqrt", given.data))
+        case "is_inf":
+            dtype = given.data.dtype
+            wide = "float32" if is_storage_float(dtype) else dtype
+            return call("IsInf", converted(given.data, dtype, wide))
+        case function if function not in _UNARY_NAMES:
+            raise GraphError(f"{function} has no ONNX form of one operator")
+        case function if function in _OF_ALL_INTEGERS:
+            return call(_UNARY_NAMES[function], given.data)
+        case function:
+            return in_wide(_UNARY_NAMES[function], given)
+
+
+def clip(op: Clip, given: Given) -> Call:
+    """Clip in the type of the result: bounds with a fraction make floats of integers."""
+    dtype = given.result.dtype
+    low = -np.inf if op.low is None else op.low
+    high = np.inf if op.high is None else op.high
+    data = converted(given.data, given.data.dtype, dtype)
+    return call("Clip", data, scalar(low, dtype), scalar(high, dtype))
+
+
+def leaky_relu(op: LeakyRelu, given: Given) -> Call:
+    """LeakyRelu, in the type of the result."""
+    data = converted(given.data, given.data.dtype, given.result.dtype)
+    return call("LeakyRelu", data, alpha=op.slope)
+
+
+def cast_op(op: CastOp, given: Given) -> Call:
+    """Cast; what it makes of NaN, and of floats beyond the integers, ONNX leaves open."""
+    return cast(given.data, op.dtype)
+
+
+def identity(op: Identity | Copy, given: Given) -> Call:
+    """Identity."""
+    return call("Identity", given.data)
+
+
+def where(op: Where, given: Given) -> Call:
+    """Where; onnxruntime has none of truth values and of int16."""
+    condition, then, otherwise = given.operands
+    if then.dtype == BOOL:
+        chosen, left = call("And", condition, then), call("Not", condition)
+        return call("Or", chosen, call("And", left, otherwise))
+    wide = WIDE if then.dtype == "int16" else then.dtype
+    both = (converted(value, value.dtype, wide) for value in (then, otherwise))
+    return stored(call("Where", condition, *both), wide, then.dtype)
+
+
+def activation(op: Activation, given: Given) -> Call:
+    """One operator, or the formula; bytes and other integers only have ``shrink``."""
+    return _ACTIVATIONS[op.function](given.data, *op.parameters)
+
+
+def _celu(data: Operand, alpha: float) -> Call:
+    """Celu itself is of float32 alone."""
+    scaled = call("Mul", data, scalar(1 / alpha, data.dtype))
+    return call("Mul", call("Elu", scaled), scalar(alpha, data.dtype))
+
+
+def _gelu(data: Operand) -> Call:
+    """Written as exporters do: onnxruntime makes one operator of it."""
+    root = call("Div", data, scalar(np.sqrt(2), data.dtype))
+    curve = call("Add", call("Erf", root), scalar(1, data.dtype))
+    return call("Mul", call("Mul", data, curve), scalar(0.5, data.dtype))
+
+
+def _gelu_tanh(data: Operand) -> Call:
+    """As ``_gelu``."""
+    cube = call("Mul", call("Pow", data, scalar(3, data.dtype)), scalar(0.044715, data.dtype))
+    inner = call("Mul", call("Add", data, cube), scalar(np.sqrt(2 / np.pi), data.dtype))
+    curve = call("Add", call("Tanh", inner), scalar(1, data.dtype))
+    return call("Mul", call("Mul", data, scalar(0.5, data.dtype)), curve)
+
+
+def _swish(data: Operand, alpha: float = 1.0) -> Call:
+    scaled = data if alpha == 1 else call("Mul", data, scalar(alpha, data.dtype))
+    return call("Mul", data, call("Sigmoid", scaled))
+
+
+def _selu(data: Operand, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Call:
+    return call("Selu", data, alpha=alpha, gamma=gamma)
+
+
+_ACTIVATIONS: Final[Mapping[str, Callable[..., Call]]] = {
+    "elu": lambda data, alpha: call("Elu", data, alpha=alpha),
+    "selu": _selu,
+    "celu": _celu,
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+    "hard_sigmoid": lambda data, alpha, beta: call("HardSigmoid", data, alpha=alpha, beta=beta),
+    "hard_swish": lambda data: call("HardSwish", data),
+    "mish": lambda data: call("Mish", data),
+    "softplus": lambda data: call("Softplus", data),
+    "softsign": lambda data: call("Softsign", data),
+    "swish": _swish,
+    "thresholded_relu": lambda data, alpha: call("ThresholdedRelu", data, alpha=alpha),
+    "shrink": lambda data, threshold, bias: call("Shrink", data, lambd=threshold, bias=bias),
+}

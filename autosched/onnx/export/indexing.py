@@ -1,0 +1,138 @@
+"""Forms of operators whose indices are data.
+
+Indices out of range, which we clamp or leave out, are errors in ONNX.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from autosched.graph.ir import Array
+from autosched.graph.ops.gather import (
+    Gather,
+    GatherElements,
+    GatherPoints,
+    OneHot,
+    ReverseSequence,
+)
+from autosched.graph.ops.resample import Resample
+from autosched.graph.ops.scatter import SendAlong
+from autosched.onnx.export.resize import resized
+from autosched.onnx.export.terms import (
+    Call,
+    Given,
+    Operand,
+    Part,
+    as_index,
+    call,
+    cast,
+    converted,
+    integers,
+    reshaped,
+    scalar,
+    stored,
+)
+from sketch.lang.reducers import highest, lowest
+
+_REDUCTIONS: Final = {"last": "none", "sum": "add", "prod": "mul", "max": "max", "min": "min"}
+
+
+def gather(op: Gather, given: Given) -> Call:
+    """Gather."""
+    data, indices = given.operands
+    return call("Gather", data, as_index(indices), axis=op.axis)
+
+
+def gather_elements(op: GatherElements, given: Given) -> Call:
+    """GatherElements."""
+    data, indices = given.operands
+    return call("GatherElements", data, as_index(indices), axis=op.axis)
+
+
+def gather_points(op: GatherPoints, given: Given) -> Call:
+    """GatherND."""
+    data, indices = given.operands
+    return call("GatherND", data, as_index(indices), batch_dims=op.batch)
+
+
+def one_hot(op: OneHot, given: Given) -> Call:
+    """OneHot; onnxruntime has it of few types, of others it chooses between both values."""
+    indices, values = given.operands
+    depth = scalar(op.depth, "int64")
+    if values.dtype in ("float32", "int64"):
+        return call("OneHot", as_index(indices), depth, values, axis=op.axis)
+    ones = call("OneHot", as_index(indices), depth, integers((0, 1)), axis=op.axis)
+    chosen = [call("Gather", values, scalar(place, "int64"), axis=0) for place in (1, 0)]
+    if values.dtype == "bool":
+        hot = cast(ones, "bool")
+        on = call("And", hot, chosen[0])
+        return call("Or", on, call("And", call("Not", hot), chosen[1]))
+    wide = "int32" if values.dtype == "int16" else values.dtype
+    both = (converted(value, values.dtype, wide) for value in chosen)
+    return stored(call("Where", cast(ones, "bool"), *both), wide, values.dtype)
+
+
+def reverse_sequence(op: ReverseSequence, given: Given) -> Call:
+    """ReverseSequence, whose axes are the first two."""
+    data, lengths = given.operands
+    axes = (op.batch_axis % data.rank, op.time_axis % data.rank)
+    order = (*axes, *(axis for axis in range(data.rank) if axis not in axes))
+    moved = sorted(axes) != [0, 1]
+    source = call("Transpose", data, perm=order) if moved else data
+    batch, time = (0, 1) if moved else axes
+    found = call("ReverseSequence", source, as_index(lengths), batch_axis=batch, time_axis=time)
+    return call("Transpose", found, perm=np.argsort(order).tolist()) if moved else found
+
+
+def send_along(op: SendAlong, given: Given) -> Call:
+    """ScatterElements, whose places have the shape of the updates.
+
+    Which of several updates of one place is the last, ONNX leaves open; onnxruntime takes ours.
+    """
+    places, updates = given.operands[-2:]
+    data: Part = given.data if op.extent is None else _nothing(op, given)
+    where = as_index(places)
+    if places.shape != updates.shape:
+        where = call("Expand", where, integers(updates.shape))
+    return call(
+        "ScatterElements", data, where, updates, axis=op.axis, reduction=_REDUCTIONS[op.function]
+    )
+
+
+def _nothing(op: SendAlong, given: Given) -> Call:
+    """Elements that no update has changed."""
+    dtype = given.result.dtype
+    identity = {"sum": 0, "prod": 1, "max": lowest(dtype), "min": highest(dtype)}[op.function]
+    return call("Expand", scalar(identity, dtype), integers(given.result.shape))
+
+
+def resample(op: Resample, given: Given) -> Call:
+    """Resize, where the tables are those of a common one; else a Gather and a weighted sum."""
+    data, positions, weights = given.operands
+    axis = op.axis % data.rank
+    if positions.array is not None and weights.array is not None:
+        places = _inside(positions.array, data.shape[axis])
+        if places.shape[1] == 1 and np.all(weights.array == 1):
+            return call("Gather", data, places[:, 0], axis=axis)
+        found = resized(data, axis, places, weights.array)
+        if found is not None:
+            return found
+        return _weighted(data, axis, places, weights)
+    return _weighted(data, axis, as_index(positions), weights)
+
+
+def _inside(positions: Array, extent: int) -> Array:
+    """Positions counted from the front, and clamped."""
+    places = positions.astype(np.int64)
+    return np.clip(np.where(places < 0, places + extent, places), 0, extent - 1)
+
+
+def _weighted(data: Operand, axis: int, positions: Part, weights: Operand) -> Call:
+    wide = converted(data, data.dtype, weights.dtype)
+    taps = call("Gather", wide, positions, axis=axis)
+    ones = (1,) * (data.rank - axis - 1)
+    products = call("Mul", taps, reshaped(weights, (*weights.shape, *ones)))
+    total = call("ReduceSum", products, integers((axis + 1,)), keepdims=0)
+    return stored(total, weights.dtype, data.dtype)
