@@ -55,8 +55,7 @@ def _not_equal(given: Given) -> Call:
 def _prelu(given: Given) -> Call:
     """PRelu, whose slopes are repeated, but not the data."""
     data, slope = given.operands
-    own, wide = data.dtype, widened(data.dtype)
-    values = [converted(operand, own, wide) for operand in given.operands]
+    own, wide, values = _in_wide(given)
     if broadcast_shape((data.shape, slope.shape)) == data.shape:
         return stored(call("PRelu", *values), wide, own)
     negative = call("Less", values[0], scalar(0, wide))
@@ -70,8 +69,7 @@ def _divide(given: Given) -> Call:
     lhs, rhs = given.operands
     if is_float(lhs.dtype) or _is_harmless(rhs):
         return call("Div", lhs, rhs)
-    own, wide = lhs.dtype, widened(lhs.dtype)
-    dividend, divisor = (converted(operand, own, wide) for operand in given.operands)
+    own, wide, (dividend, divisor) = _in_wide(given)
     zero = call("Equal", divisor, scalar(0, wide))
     quotient = call("Div", dividend, _harmless(divisor, wide))
     if not is_unsigned(own):
@@ -84,7 +82,7 @@ def _mod(given: Given) -> Call:
     """The remainder with the sign of the divisor; Mod has that of integers alone."""
     lhs, rhs = given.operands
     if not is_float(lhs.dtype):
-        return _integer_remainder(given, 0)
+        return _integer_mod(given)
     zero = scalar(0, lhs.dtype)
     remainder = call("Mod", lhs, rhs, fmod=1)
     differ = call("Xor", call("Less", remainder, zero), call("Less", rhs, zero))
@@ -92,20 +90,33 @@ def _mod(given: Given) -> Call:
     return call("Add", remainder, call("Where", moves, rhs, zero))
 
 
-def _trunc_mod(given: Given) -> Call:
-    if is_float(given.data.dtype):
-        return call("Mod", *given.operands, fmod=1)
-    return _integer_remainder(given, 1)
-
-
-def _integer_remainder(given: Given, fmod: int) -> Call:
-    """Mod; the remainder is 0 for the divisors 0 and -1."""
+def _integer_mod(given: Given) -> Call:
+    """Mod; the remainder is 0 for the divisors 0 and -1, which are an error in onnxruntime."""
     lhs, rhs = given.operands
     if _is_harmless(rhs):
-        return call("Mod", lhs, rhs, fmod=fmod)
-    own, wide = lhs.dtype, widened(lhs.dtype)
-    dividend, divisor = (converted(operand, own, wide) for operand in given.operands)
-    return stored(call("Mod", dividend, _harmless(divisor, wide), fmod=fmod), wide, own)
+        return call("Mod", lhs, rhs, fmod=0)
+    own, wide, (dividend, divisor) = _in_wide(given)
+    return stored(call("Mod", dividend, _harmless(divisor, wide), fmod=0), wide, own)
+
+
+def _trunc_mod(given: Given) -> Call:
+    """The remainder with the sign of the dividend; that of integers is what Div leaves.
+
+    In onnxruntime, Mod with ``fmod`` rounds large integers to floats.
+    """
+    lhs, rhs = given.operands
+    if is_float(lhs.dtype):
+        return call("Mod", lhs, rhs, fmod=1)
+    own, wide, (dividend, divisor) = _in_wide(given)
+    by = divisor if _is_harmless(rhs) else _harmless(divisor, wide)
+    whole = call("Mul", call("Div", dividend, by), by)
+    return stored(call("Sub", dividend, whole), wide, own)
+
+
+def _in_wide(given: Given) -> tuple[str, str, tuple[Part, ...]]:
+    """The type of the operands, the one they are computed in, and they in it."""
+    own, wide = given.data.dtype, widened(given.data.dtype)
+    return own, wide, tuple(converted(operand, own, wide) for operand in given.operands)
 
 
 def _is_harmless(divisor: Operand) -> bool:
@@ -123,9 +134,7 @@ def _harmless(divisor: Part, dtype: str) -> Call:
 
 def _shift_left(given: Given) -> Call:
     """A product with a power of two: BitShift is of unsigned integers alone."""
-    lhs, rhs = given.operands
-    own, wide = lhs.dtype, widened(lhs.dtype)
-    value, amount = (converted(operand, own, wide) for operand in given.operands)
+    own, wide, (value, amount) = _in_wide(given)
     last = 8 * size_of(own) - 1
     product = call("Mul", value, _power_of_two(amount, last, wide))
     return stored(
@@ -135,9 +144,7 @@ def _shift_left(given: Given) -> Call:
 
 def _shift_right(given: Given) -> Call:
     """A quotient rounded down; a shift by all bits, or out of range, leaves the sign."""
-    lhs, rhs = given.operands
-    own, wide = lhs.dtype, widened(lhs.dtype)
-    value, amount = (converted(operand, own, wide) for operand in given.operands)
+    own, wide, (value, amount) = _in_wide(given)
     last = 8 * size_of(own) - (1 if is_unsigned(own) else 2)
     power = _power_of_two(amount, last, wide)
     below = call("Sub", value, call("Mod", value, power, fmod=0))

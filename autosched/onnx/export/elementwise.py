@@ -64,10 +64,13 @@ def unary(op: UnaryOp, given: Given) -> Call:
 def clip(op: Clip, given: Given) -> Call:
     """Clip in the type of the result: bounds with a fraction make floats of integers."""
     dtype = given.result.dtype
-    low = -np.inf if op.low is None else op.low
-    high = np.inf if op.high is None else op.high
-    data = converted(given.data, given.data.dtype, dtype)
-    return call("Clip", data, scalar(low, dtype), scalar(high, dtype))
+    low, high = (
+        scalar(infinite if bound is None else bound, dtype)
+        for bound, infinite in ((op.low, -np.inf), (op.high, np.inf))
+    )
+    wide = WIDE if dtype == "int16" else dtype  # onnxruntime has none of int16
+    data = converted(given.data, given.data.dtype, wide)
+    return stored(call("Clip", data, low.astype(wide), high.astype(wide)), wide, dtype)
 
 
 def leaky_relu(op: LeakyRelu, given: Given) -> Call:

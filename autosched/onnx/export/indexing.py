@@ -60,18 +60,23 @@ def gather_points(op: GatherPoints, given: Given) -> Call:
 def one_hot(op: OneHot, given: Given) -> Call:
     """OneHot; onnxruntime has it of few types, of others it chooses between both values."""
     indices, values = given.operands
-    depth = scalar(op.depth, "int64")
-    if values.dtype in ("float32", "int64"):
-        return call("OneHot", as_index(indices), depth, values, axis=op.axis)
-    ones = call("OneHot", as_index(indices), depth, integers((0, 1)), axis=op.axis)
-    chosen = [call("Gather", values, scalar(place, "int64"), axis=0) for place in (1, 0)]
+    direct = values.dtype in ("float32", "int64")
+    # an index without dimensions is not taken
+    places = as_index(indices) if indices.rank else reshaped(as_index(indices), (1,))
+    both = values if direct else integers((0, 1))
+    found = call("OneHot", places, scalar(op.depth, "int64"), both, axis=op.axis)
+    hot = found if indices.rank else reshaped(found, (op.depth,))
+    return hot if direct else _chosen(cast(hot, "bool"), values)
+
+
+def _chosen(hot: Call, values: Operand) -> Call:
+    """The second of two values where ``hot``, else the first."""
+    off, on = (call("Gather", values, scalar(place, "int64"), axis=0) for place in (0, 1))
     if values.dtype == "bool":
-        hot = cast(ones, "bool")
-        on = call("And", hot, chosen[0])
-        return call("Or", on, call("And", call("Not", hot), chosen[1]))
+        return call("Or", call("And", hot, on), call("And", call("Not", hot), off))
     wide = "int32" if values.dtype == "int16" else values.dtype
-    both = (converted(value, values.dtype, wide) for value in chosen)
-    return stored(call("Where", cast(ones, "bool"), *both), wide, values.dtype)
+    both = (converted(value, values.dtype, wide) for value in (on, off))
+    return stored(call("Where", hot, *both), wide, values.dtype)
 
 
 def reverse_sequence(op: ReverseSequence, given: Given) -> Call:
