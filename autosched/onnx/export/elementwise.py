@@ -19,6 +19,7 @@ from autosched.graph.ops.elementwise import (
 )
 from autosched.graph.ops.shape import Copy
 from autosched.onnx.export.terms import (
+    NARROW,
     WIDE,
     Call,
     Given,
@@ -31,7 +32,7 @@ from autosched.onnx.export.terms import (
     stored,
 )
 from autosched.onnx.importer.elementwise import UNARY_OPERATORS
-from sketch.lang.dtypes import BOOL, is_storage_float
+from sketch.lang.dtypes import BOOL, integer_limits, is_float, is_storage_float
 from sketch.operators.activations import SELU_ALPHA, SELU_GAMMA
 
 _UNARY_NAMES: Final[Mapping[str, str]] = {
@@ -80,8 +81,14 @@ def leaky_relu(op: LeakyRelu, given: Given) -> Call:
 
 
 def cast_op(op: CastOp, given: Given) -> Call:
-    """Cast; what it makes of NaN, and of floats beyond the integers, ONNX leaves open."""
-    return cast(given.data, op.dtype)
+    """Cast; floats are first clipped to the narrow integers, which ours saturate to.
+
+    What it makes of NaN, and of floats beyond int32 and int64, ONNX leaves open.
+    """
+    if not is_float(given.data.dtype) or op.dtype not in NARROW:
+        return cast(given.data, op.dtype)
+    limits = (scalar(limit, given.data.dtype) for limit in integer_limits(op.dtype))
+    return cast(call("Clip", given.data, *limits), op.dtype)
 
 
 def identity(op: Identity | Copy, given: Given) -> Call:

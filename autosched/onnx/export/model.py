@@ -6,7 +6,6 @@ Used to run a network in other runtimes, to compare results and speed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 import numpy as np
 import onnx
@@ -19,12 +18,10 @@ from autosched.graph.loop_call import LoopKey, loop_key
 from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.scan import Scan, ScanFunction
 from autosched.onnx.export.layer_norm import LayerNorm, layer_norms
-from autosched.onnx.export.pieces import write_piece
+from autosched.onnx.export.pieces import opset_for, write_piece
 from autosched.onnx.export.table import FORMS
 from autosched.onnx.export.terms import Call, Given, Operand, call
 from autosched.onnx.export.writer import Writer, value_infos
-
-_IR_VERSION: Final = 8
 
 
 def to_onnx(graph: Graph) -> onnx.ModelProto:
@@ -35,7 +32,8 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
     """
     public = _public_names(graph)
     values = {name: public.get(name, name) for name in graph.types}
-    writer = Writer((*values.values(), *(result.name for result in graph.results)))
+    taken = (*values.values(), *(result.name for result in graph.results))
+    writer = Writer(taken, opset_for(graph))
     for name, array in graph.constants.items():
         writer.constant(name, array)
     _Nodes(graph, values, writer, "").write()
@@ -50,7 +48,8 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
         writer.constants,
     )
     opsets = [helper.make_opsetid(domain, version) for domain, version in writer.opsets.items()]
-    model = helper.make_model(body, opset_imports=opsets, ir_version=_IR_VERSION)
+    version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
+    model = helper.make_model(body, opset_imports=opsets, ir_version=version)
     onnx.checker.check_model(model, full_check=True)
     return model
 

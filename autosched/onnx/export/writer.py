@@ -16,21 +16,24 @@ from autosched.onnx.export.terms import OPSET, Call, Operand, Part
 class Writer:
     """Collects nodes; the bodies of loops have writers of their own with the same constants."""
 
-    def __init__(self, taken: Iterable[str], outer: Writer | None = None) -> None:
+    def __init__(
+        self, taken: Iterable[str], opset: int = OPSET, outer: Writer | None = None
+    ) -> None:
         """A writer of a model.
 
         Args:
             taken: names that nothing else may have.
+            opset: version of the default operators.
             outer: that of the model, for a body.
         """
         self.nodes: list[onnx.NodeProto] = []
         self._taken: set[str] = set(taken) if outer is None else outer._taken
         self.constants: list[onnx.TensorProto] = [] if outer is None else outer.constants
-        self.opsets: dict[str, int] = {"": OPSET} if outer is None else outer.opsets
+        self.opsets: dict[str, int] = {"": opset} if outer is None else outer.opsets
 
     def inner(self) -> Writer:
         """A writer of a body."""
-        return Writer((), self)
+        return Writer((), outer=self)
 
     def fresh(self, name: str) -> str:
         """``name``, or ``name`` with a number, that nothing is called."""
@@ -55,9 +58,9 @@ class Writer:
         Raises:
             GraphError: others are of another version.
         """
-        known = self.opsets.setdefault("" if domain == "ai.onnx" else domain, version)
+        known = self.opsets.setdefault(domain, version)
         if known != version:
-            raise GraphError(f"operators of {domain or 'ai.onnx'} {version} and {known}")
+            raise GraphError(f"operators of {domain} {version} and {known}")
 
     def write(self, form: Call, name: str, output: str) -> None:
         """The nodes of a form.

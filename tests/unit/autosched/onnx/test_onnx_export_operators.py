@@ -115,6 +115,7 @@ def _elementwise() -> Iterator[Case]:
         yield CastOp("float32"), (numbers(-99, 99, (3, 4), dtype),)
         yield CastOp("int8"), (numbers(-999, 999, (3, 4), dtype),)
         yield CastOp(dtype), (np.abs(FEW) * 9,)
+        yield CastOp(dtype), (np.clip(FEW * 2000, -(2**30), 2**30),)
     yield CastOp("bool"), (SPECIAL,)
     yield CastOp("float64"), (FEW,)
     yield CastOp("float16"), (FEW,)
