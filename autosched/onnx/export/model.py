@@ -6,6 +6,7 @@ Used to run a network in other runtimes, to compare results and speed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 import onnx
@@ -15,13 +16,17 @@ from autosched.graph.errors import GraphError
 from autosched.graph.host_call import CallKey, call_key
 from autosched.graph.ir import Graph, Node, Value
 from autosched.graph.loop_call import LoopKey, loop_key
+from autosched.graph.ops.base import TensorType
+from autosched.graph.ops.elementwise import CastOp
 from autosched.graph.ops.host import HostOp
 from autosched.graph.ops.scan import Scan, ScanFunction
 from autosched.onnx.export.layer_norm import LayerNorm, layer_norms
 from autosched.onnx.export.pieces import opset_for, write_piece
 from autosched.onnx.export.table import FORMS
-from autosched.onnx.export.terms import Call, Given, Operand, call
+from autosched.onnx.export.terms import Call, Given, Operand, call, cast
 from autosched.onnx.export.writer import Writer, value_infos
+
+_BFLOAT16: Final = "bfloat16"
 
 
 def to_onnx(graph: Graph) -> onnx.ModelProto:
@@ -45,7 +50,7 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
         graph.name,
         value_infos(graph.inputs),
         value_infos(graph.outputs),
-        writer.constants,
+        writer.read_constants(result.name for result in graph.results),
     )
     opsets = [helper.make_opsetid(domain, version) for domain, version in writer.opsets.items()]
     version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
@@ -63,6 +68,10 @@ def _public_names(graph: Graph) -> dict[str, str]:
     }
 
 
+def _in_float32(kind: TensorType) -> TensorType:
+    return TensorType(kind.shape, "float32") if kind.dtype == _BFLOAT16 else kind
+
+
 class _Nodes:
     """Writes the nodes of a graph, or of the body of a loop."""
 
@@ -78,6 +87,7 @@ class _Nodes:
         self._graph, self._values, self._writer = graph, values, writer
         self._prefix = prefix
         self._done: dict[CallKey | LoopKey, list[str]] = {}
+        self._wide: dict[str, Operand] = {}
 
     def write(self) -> None:
         """All nodes, in order.  Raises GraphError, which names the node that has no form."""
@@ -94,7 +104,8 @@ class _Nodes:
     def _write_node(self, node: Node, norm: LayerNorm | None) -> None:
         name, output = f"{self._prefix}{node.name}", self._values[node.output]
         if norm is not None:
-            self._writer.write(self._layer_norm(norm), name, output)
+            form = self._layer_norm(norm, self._graph.types[node.output].dtype)
+            self._writer.write(form, name, output)
         elif isinstance(node.op, HostOp):
             self._writer.identity(self._piece(node, node.op, name), output)
         elif isinstance(node.op, Scan):
@@ -109,16 +120,36 @@ class _Nodes:
                 f"operator {node.op} has no ONNX form",
                 hint="export the network as it was built, before passes change its layout",
             )
-        operands = tuple(self._operand(name) for name in node.inputs)
-        return convert(node.op, Given(operands, self._graph.types[node.output]))
+        if isinstance(node.op, CastOp):
+            operand = self._operand(node.inputs[0])
+            return convert(node.op, Given((operand,), self._graph.types[node.output]))
+        operands = tuple(self._operand_in_float32(name) for name in node.inputs)
+        kind = self._graph.types[node.output]
+        form = convert(node.op, Given(operands, _in_float32(kind)))
+        return form if kind.dtype != _BFLOAT16 else cast(form, _BFLOAT16)
 
     def _operand(self, name: str) -> Operand:
         graph = self._graph
         return Operand(self._values[name], graph.types[name], graph.constants.get(name))
 
-    def _layer_norm(self, norm: LayerNorm) -> Call:
-        operands = (self._operand(name) for name in (norm.data, norm.scale, norm.bias))
-        return call("LayerNormalization", *operands, axis=-1, epsilon=norm.epsilon)
+    def _operand_in_float32(self, name: str) -> Operand:
+        """The operand, which is float32 where it is bfloat16: onnxruntime computes nothing in it,
+        and ONNX not much.
+        """
+        operand = self._operand(name)
+        if operand.dtype != _BFLOAT16:
+            return operand
+        if name not in self._wide:
+            label = self._writer.fresh(f"{operand.name}.float32")
+            self._writer.write(cast(operand, "float32"), label, label)
+            self._wide[name] = Operand(label, _in_float32(operand.type), operand.array)
+        return self._wide[name]
+
+    def _layer_norm(self, norm: LayerNorm, dtype: str) -> Call:
+        names = (norm.data, norm.scale, norm.bias)
+        operands = (self._operand_in_float32(name) for name in names)
+        found = call("LayerNormalization", *operands, axis=-1, epsilon=norm.epsilon)
+        return found if dtype != _BFLOAT16 else cast(found, _BFLOAT16)
 
     def _inputs(self, node: Node) -> list[str]:
         return [self._values[name] for name in node.inputs]

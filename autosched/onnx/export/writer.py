@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Array, Value
+from autosched.host.node_names import free_names
 from autosched.onnx.export.terms import OPSET, Call, Operand, Part
 
 
@@ -47,6 +48,11 @@ class Writer:
     def constant(self, name: str, array: Array) -> None:
         """Add a constant."""
         self.constants.append(numpy_helper.from_array(np.array(array), name))
+
+    def read_constants(self, results: Iterable[str]) -> list[onnx.TensorProto]:
+        """The constants that nodes read, or that are results; forms make others of some."""
+        read = {*free_names(self.nodes), *results}
+        return [constant for constant in self.constants if constant.name in read]
 
     def identity(self, source: str, target: str) -> None:
         """Call a value once more."""

@@ -11,7 +11,7 @@ import pytest
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Graph, Value
 from autosched.graph.ops.activation import Activation
-from autosched.graph.ops.base import Op
+from autosched.graph.ops.base import Op, TensorType
 from autosched.graph.ops.columns import Fold
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.conv_transpose import ConvTranspose
@@ -32,6 +32,7 @@ from autosched.graph.ops.gather import (
     OneHot,
     ReverseSequence,
 )
+from autosched.graph.ops.host import HostFunction, HostOp
 from autosched.graph.ops.lowering import LOWERINGS
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.movement import Expand, Pick, Slice, Triangle
@@ -459,3 +460,82 @@ def test_a_loop_of_several_results_is_one_node() -> None:
     found = {f"y{index}": builder.add(Scan(function, index), names) for index in range(3)}
     operators = [node.op_type for node in to_onnx(builder.finish(found)).graph.node]
     assert operators.count("Scan") == 1
+
+
+def test_bfloat16_is_computed_in_float32() -> None:
+    """Between conversions: onnxruntime takes no such arrays."""
+    from tests.support.exported_graphs import assert_exported
+
+    builder = GraphBuilder("narrow")
+    data = builder.add(CastOp("bfloat16"), (builder.input(Value("x", (2, 3, 4))),))
+    other = builder.add(CastOp("bfloat16"), (builder.constant("w", floats(4)),))
+    cut = builder.add(Slice((0, 1, 0), (2, 3, 4), (1, 1, 1)), (data,))
+    normal = builder.add(Normalize((2,)), (cut,))
+    total = builder.add(BinaryOp("add"), (builder.add(BinaryOp("mul"), (normal, other)), data))
+    wide = builder.add(CastOp("float32"), (total,))
+    assert_exported(builder.finish({"y": wide}), {"x": floats(2, 3, 4)}, tolerance=2e-2)
+
+
+def test_constants_that_nothing_reads_are_left_out() -> None:
+    from autosched.onnx.export import to_onnx
+
+    builder = GraphBuilder("constants")
+    builder.constant("unread", floats(2))
+    builder.constant("result", floats(2))
+    data = builder.input(Value("x", (2,)))
+    graph = builder.finish({"y": builder.add(UnaryOp("relu"), (data,)), "result": "result"})
+    assert [constant.name for constant in to_onnx(graph).graph.initializer] == ["result"]
+
+
+def _piece(version: int) -> HostFunction:
+    """The sorted sums of rows, and how they were ordered."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    axes = numpy_helper.from_array(np.array([1]), "axes")
+    count = numpy_helper.from_array(np.array([3]), "count")
+    body = helper.make_graph(
+        [
+            helper.make_node("ReduceSum", ["x", "axes"], ["sum"], keepdims=0),
+            helper.make_node("TopK", ["sum", "count"], ["y", "order"], largest=0),
+        ],
+        "piece",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (3, 4))],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, (3,)),
+            helper.make_tensor_value_info("order", TensorProto.INT64, (3,)),
+        ],
+        [axes, count],
+    )
+    opsets = [helper.make_opsetid("", version)]
+    model = helper.make_model(body, opset_imports=opsets, ir_version=8)
+    kinds = TensorType((3,), "float32"), TensorType((3,), "int64")
+    return HostFunction(
+        "ReduceSum+TopK", model.SerializeToString(), (TensorType((3, 4), "float32"),), kinds
+    )
+
+
+@pytest.mark.parametrize("version", [13, 18, 21])
+def test_pieces_on_the_host(version: int) -> None:
+    """Names in the piece are those of values around it."""
+    from autosched.onnx.export import to_onnx
+    from tests.support.exported_graphs import assert_exported
+
+    function, builder = _piece(version), GraphBuilder("host")
+    data = builder.input(Value("x", (3, 4)))
+    first = builder.add(UnaryOp("neg"), (data,), "sum")
+    found = {f"y{index}": builder.add(HostOp(function, index), (first,)) for index in (0, 1)}
+    graph = builder.finish(found)
+    assert_exported(graph, {"x": floats(3, 4)})
+    model = to_onnx(graph)
+    assert [node.op_type for node in model.graph.node].count("TopK") == 1
+    assert [opset.version for opset in model.opset_import] == [18]
+
+
+def test_a_resize_is_one() -> None:
+    from autosched.onnx.export import to_onnx
+
+    operators = [
+        {node.op_type for node in to_onnx(_graph(op, operands)[0]).graph.node}
+        for op, operands in _resampled()
+    ]
+    assert sum("Resize" in found for found in operators) == 5
