@@ -11,9 +11,9 @@ from autosched.graph.ops.base import broadcast_shape
 from autosched.graph.ops.elementwise import BinaryOp
 from autosched.onnx.export.terms import (
     NARROW,
-    Call,
     Given,
-    Operand,
+    GivenValue,
+    OnnxCall,
     Part,
     call,
     converted,
@@ -38,7 +38,7 @@ _MISSING: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def binary(op: BinaryOp, given: Given) -> Call:
+def binary(op: BinaryOp, given: Given) -> OnnxCall:
     """One operator, but for what ONNX has no operator of, or leaves open for some operands."""
     special = _SPECIAL.get(op.function)
     if special is not None:
@@ -46,13 +46,13 @@ def binary(op: BinaryOp, given: Given) -> Call:
     return in_wide(_NAMES[op.function], given, narrow=_MISSING.get(op.function, ()))
 
 
-def _not_equal(given: Given) -> Call:
+def _not_equal(given: Given) -> OnnxCall:
     if given.data.dtype == BOOL:
         return call("Xor", *given.operands)
     return call("Not", call("Equal", *given.operands))
 
 
-def _prelu(given: Given) -> Call:
+def _prelu(given: Given) -> OnnxCall:
     """PRelu, whose slopes are repeated, but not the data."""
     data, slope = given.operands
     own, wide, values = _in_wide(given)
@@ -62,7 +62,7 @@ def _prelu(given: Given) -> Call:
     return stored(call("Where", negative, call("Mul", *values), values[0]), wide, own)
 
 
-def _divide(given: Given) -> Call:
+def _divide(given: Given) -> OnnxCall:
     """Div, which truncates integers; their quotient by 0 is 0, by -1 the negative number, which is
     an error in onnxruntime for the least one.
     """
@@ -78,7 +78,7 @@ def _divide(given: Given) -> Call:
     return stored(call("Where", zero, scalar(0, wide), quotient), wide, own)
 
 
-def _mod(given: Given) -> Call:
+def _mod(given: Given) -> OnnxCall:
     """The remainder with the sign of the divisor; Mod has that of integers alone."""
     lhs, rhs = given.operands
     if not is_float(lhs.dtype):
@@ -90,7 +90,7 @@ def _mod(given: Given) -> Call:
     return call("Add", remainder, call("Where", moves, rhs, zero))
 
 
-def _integer_mod(given: Given) -> Call:
+def _integer_mod(given: Given) -> OnnxCall:
     """Mod; the remainder is 0 for the divisors 0 and -1, which are an error in onnxruntime."""
     lhs, rhs = given.operands
     if _is_harmless(rhs):
@@ -99,7 +99,7 @@ def _integer_mod(given: Given) -> Call:
     return stored(call("Mod", dividend, _harmless(divisor, wide), fmod=0), wide, own)
 
 
-def _trunc_mod(given: Given) -> Call:
+def _trunc_mod(given: Given) -> OnnxCall:
     """The remainder with the sign of the dividend; that of integers is what Div leaves.
 
     In onnxruntime, Mod with ``fmod`` rounds large integers to floats.
@@ -119,20 +119,20 @@ def _in_wide(given: Given) -> tuple[str, str, tuple[Part, ...]]:
     return own, wide, tuple(converted(operand, own, wide) for operand in given.operands)
 
 
-def _is_harmless(divisor: Operand) -> bool:
+def _is_harmless(divisor: GivenValue) -> bool:
     """Whether an integer divisor is known never to be 0 or -1."""
     array = divisor.array
     return array is not None and not np.any((array == 0) | (array.astype(np.int64) == -1))
 
 
-def _harmless(divisor: Part, dtype: str) -> Call:
+def _harmless(divisor: Part, dtype: str) -> OnnxCall:
     """The divisor, or 1 instead of 0 and -1."""
     zero = call("Equal", divisor, scalar(0, dtype))
     negative = call("Equal", divisor, scalar(-1, dtype))
     return call("Where", call("Or", zero, negative), scalar(1, dtype), divisor)
 
 
-def _shift_left(given: Given) -> Call:
+def _shift_left(given: Given) -> OnnxCall:
     """A product with a power of two: BitShift is of unsigned integers alone."""
     own, wide, (value, amount) = _in_wide(given)
     last = 8 * size_of(own) - 1
@@ -142,7 +142,7 @@ def _shift_left(given: Given) -> Call:
     )
 
 
-def _shift_right(given: Given) -> Call:
+def _shift_right(given: Given) -> OnnxCall:
     """A quotient rounded down; a shift by all bits, or out of range, leaves the sign."""
     own, wide, (value, amount) = _in_wide(given)
     last = 8 * size_of(own) - (1 if is_unsigned(own) else 2)
@@ -154,18 +154,18 @@ def _shift_right(given: Given) -> Call:
     return stored(chosen, wide, own)
 
 
-def _power_of_two(exponent: Part, last: int, dtype: str) -> Call:
+def _power_of_two(exponent: Part, last: int, dtype: str) -> OnnxCall:
     table = np.left_shift(np.ones(last + 1, numpy_dtype(dtype)), np.arange(last + 1))
     position = call("Clip", exponent, scalar(0, dtype), scalar(last, dtype))
     return call("Gather", table.astype(numpy_dtype(dtype)), position)
 
 
-def _is_between(value: Part, last: int, dtype: str) -> Call:
+def _is_between(value: Part, last: int, dtype: str) -> OnnxCall:
     positive = call("GreaterOrEqual", value, scalar(0, dtype))
     return call("And", positive, call("LessOrEqual", value, scalar(last, dtype)))
 
 
-_SPECIAL: Final[Mapping[str, Callable[[Given], Call]]] = {
+_SPECIAL: Final[Mapping[str, Callable[[Given], OnnxCall]]] = {
     "ne": _not_equal,
     "prelu": _prelu,
     "div": _divide,

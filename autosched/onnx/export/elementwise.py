@@ -21,9 +21,9 @@ from autosched.graph.ops.shape import Copy
 from autosched.onnx.export.terms import (
     NARROW,
     WIDE,
-    Call,
     Given,
-    Operand,
+    GivenValue,
+    OnnxCall,
     call,
     cast,
     converted,
@@ -41,7 +41,7 @@ _UNARY_NAMES: Final[Mapping[str, str]] = {
 _OF_ALL_INTEGERS: Final = ("abs", "sign", "bit_not")
 
 
-def unary(op: UnaryOp, given: Given) -> Call:
+def unary(op: UnaryOp, given: Given) -> OnnxCall:
     """One operator; but 1 / sqrt, and infinities of 16-bit floats, which are looked for in float32.
 
     Raises:
@@ -62,7 +62,7 @@ def unary(op: UnaryOp, given: Given) -> Call:
             return in_wide(_UNARY_NAMES[function], given)
 
 
-def clip(op: Clip, given: Given) -> Call:
+def clip(op: Clip, given: Given) -> OnnxCall:
     """Clip in the type of the result: bounds with a fraction make floats of integers."""
     dtype = given.result.dtype
     low, high = (
@@ -74,13 +74,13 @@ def clip(op: Clip, given: Given) -> Call:
     return stored(call("Clip", data, low.astype(wide), high.astype(wide)), wide, dtype)
 
 
-def leaky_relu(op: LeakyRelu, given: Given) -> Call:
+def leaky_relu(op: LeakyRelu, given: Given) -> OnnxCall:
     """LeakyRelu, in the type of the result."""
     data = converted(given.data, given.data.dtype, given.result.dtype)
     return call("LeakyRelu", data, alpha=op.slope)
 
 
-def cast_op(op: CastOp, given: Given) -> Call:
+def cast_op(op: CastOp, given: Given) -> OnnxCall:
     """Cast; floats are first clipped to the narrow integers, which ours saturate to.
 
     What it makes of NaN, and of floats beyond int32 and int64, ONNX leaves open.
@@ -91,12 +91,12 @@ def cast_op(op: CastOp, given: Given) -> Call:
     return cast(call("Clip", given.data, *limits), op.dtype)
 
 
-def identity(op: Identity | Copy, given: Given) -> Call:
+def identity(op: Identity | Copy, given: Given) -> OnnxCall:
     """Identity."""
     return call("Identity", given.data)
 
 
-def where(op: Where, given: Given) -> Call:
+def where(op: Where, given: Given) -> OnnxCall:
     """Where; onnxruntime has none of truth values and of int16."""
     condition, then, otherwise = given.operands
     if then.dtype == BOOL:
@@ -107,25 +107,25 @@ def where(op: Where, given: Given) -> Call:
     return stored(call("Where", condition, *both), wide, then.dtype)
 
 
-def activation(op: Activation, given: Given) -> Call:
+def activation(op: Activation, given: Given) -> OnnxCall:
     """One operator, or the formula; bytes and other integers only have ``shrink``."""
     return _ACTIVATIONS[op.function](given.data, *op.parameters)
 
 
-def _celu(data: Operand, alpha: float) -> Call:
+def _celu(data: GivenValue, alpha: float) -> OnnxCall:
     """Celu itself is of float32 alone."""
     scaled = call("Mul", data, scalar(1 / alpha, data.dtype))
     return call("Mul", call("Elu", scaled), scalar(alpha, data.dtype))
 
 
-def _gelu(data: Operand) -> Call:
+def _gelu(data: GivenValue) -> OnnxCall:
     """Written as exporters do: onnxruntime makes one operator of it."""
     root = call("Div", data, scalar(np.sqrt(2), data.dtype))
     curve = call("Add", call("Erf", root), scalar(1, data.dtype))
     return call("Mul", call("Mul", data, curve), scalar(0.5, data.dtype))
 
 
-def _gelu_tanh(data: Operand) -> Call:
+def _gelu_tanh(data: GivenValue) -> OnnxCall:
     """As ``_gelu``."""
     cube = call("Mul", call("Pow", data, scalar(3, data.dtype)), scalar(0.044715, data.dtype))
     inner = call("Mul", call("Add", data, cube), scalar(np.sqrt(2 / np.pi), data.dtype))
@@ -133,16 +133,16 @@ def _gelu_tanh(data: Operand) -> Call:
     return call("Mul", call("Mul", data, scalar(0.5, data.dtype)), curve)
 
 
-def _swish(data: Operand, alpha: float = 1.0) -> Call:
+def _swish(data: GivenValue, alpha: float = 1.0) -> OnnxCall:
     scaled = data if alpha == 1 else call("Mul", data, scalar(alpha, data.dtype))
     return call("Mul", data, call("Sigmoid", scaled))
 
 
-def _selu(data: Operand, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> Call:
+def _selu(data: GivenValue, alpha: float = SELU_ALPHA, gamma: float = SELU_GAMMA) -> OnnxCall:
     return call("Selu", data, alpha=alpha, gamma=gamma)
 
 
-_ACTIVATIONS: Final[Mapping[str, Callable[..., Call]]] = {
+_ACTIVATIONS: Final[Mapping[str, Callable[..., OnnxCall]]] = {
     "elu": lambda data, alpha: call("Elu", data, alpha=alpha),
     "selu": _selu,
     "celu": _celu,

@@ -21,9 +21,9 @@ from autosched.graph.ops.resample import Resample
 from autosched.graph.ops.scatter import SendAlong
 from autosched.onnx.export.resize import resized
 from autosched.onnx.export.terms import (
-    Call,
     Given,
-    Operand,
+    GivenValue,
+    OnnxCall,
     Part,
     as_index,
     call,
@@ -39,25 +39,25 @@ from sketch.lang.reducers import highest, lowest
 _REDUCTIONS: Final = {"last": "none", "sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
-def gather(op: Gather, given: Given) -> Call:
+def gather(op: Gather, given: Given) -> OnnxCall:
     """Gather."""
     data, indices = given.operands
     return call("Gather", data, as_index(indices), axis=op.axis)
 
 
-def gather_elements(op: GatherElements, given: Given) -> Call:
+def gather_elements(op: GatherElements, given: Given) -> OnnxCall:
     """GatherElements."""
     data, indices = given.operands
     return call("GatherElements", data, as_index(indices), axis=op.axis)
 
 
-def gather_points(op: GatherPoints, given: Given) -> Call:
+def gather_points(op: GatherPoints, given: Given) -> OnnxCall:
     """GatherND."""
     data, indices = given.operands
     return call("GatherND", data, as_index(indices), batch_dims=op.batch)
 
 
-def one_hot(op: OneHot, given: Given) -> Call:
+def one_hot(op: OneHot, given: Given) -> OnnxCall:
     """OneHot; onnxruntime has it of few types, of others it chooses between both values."""
     indices, values = given.operands
     direct = values.dtype in ("float32", "int64")
@@ -69,7 +69,7 @@ def one_hot(op: OneHot, given: Given) -> Call:
     return hot if direct else _chosen(cast(hot, "bool"), values)
 
 
-def _chosen(hot: Call, values: Operand) -> Call:
+def _chosen(hot: OnnxCall, values: GivenValue) -> OnnxCall:
     """The second of two values where ``hot``, else the first."""
     off, on = (call("Gather", values, scalar(place, "int64"), axis=0) for place in (0, 1))
     if values.dtype == "bool":
@@ -79,7 +79,7 @@ def _chosen(hot: Call, values: Operand) -> Call:
     return stored(call("Where", hot, *both), wide, values.dtype)
 
 
-def reverse_sequence(op: ReverseSequence, given: Given) -> Call:
+def reverse_sequence(op: ReverseSequence, given: Given) -> OnnxCall:
     """ReverseSequence, whose axes are the first two."""
     data, lengths = given.operands
     axes = (op.batch_axis % data.rank, op.time_axis % data.rank)
@@ -91,7 +91,7 @@ def reverse_sequence(op: ReverseSequence, given: Given) -> Call:
     return call("Transpose", found, perm=np.argsort(order).tolist()) if moved else found
 
 
-def send_along(op: SendAlong, given: Given) -> Call:
+def send_along(op: SendAlong, given: Given) -> OnnxCall:
     """ScatterElements, whose places have the shape of the updates.
 
     Which of several updates of one place is the last, ONNX leaves open; onnxruntime takes ours.
@@ -106,14 +106,14 @@ def send_along(op: SendAlong, given: Given) -> Call:
     )
 
 
-def _nothing(op: SendAlong, given: Given) -> Call:
+def _nothing(op: SendAlong, given: Given) -> OnnxCall:
     """Elements that no update has changed."""
     dtype = given.result.dtype
     identity = {"sum": 0, "prod": 1, "max": lowest(dtype), "min": highest(dtype)}[op.function]
     return call("Expand", scalar(identity, dtype), integers(given.result.shape))
 
 
-def resample(op: Resample, given: Given) -> Call:
+def resample(op: Resample, given: Given) -> OnnxCall:
     """Resize, where the tables are those of a common one; else a Gather and a weighted sum."""
     data, positions, weights = given.operands
     axis = op.axis % data.rank
@@ -134,7 +134,7 @@ def _inside(positions: Array, extent: int) -> Array:
     return np.clip(np.where(places < 0, places + extent, places), 0, extent - 1)
 
 
-def _weighted(data: Operand, axis: int, positions: Part, weights: Operand) -> Call:
+def _weighted(data: GivenValue, axis: int, positions: Part, weights: GivenValue) -> OnnxCall:
     wide = converted(data, data.dtype, weights.dtype)
     taps = call("Gather", wide, positions, axis=axis)
     ones = (1,) * (data.rank - axis - 1)

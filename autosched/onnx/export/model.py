@@ -23,8 +23,8 @@ from autosched.graph.ops.scan import Scan, ScanFunction
 from autosched.onnx.export.layer_norm import LayerNorm, layer_norms
 from autosched.onnx.export.pieces import opset_for, write_piece
 from autosched.onnx.export.table import FORMS
-from autosched.onnx.export.terms import Call, Given, Operand, call, cast
-from autosched.onnx.export.writer import Writer, value_infos
+from autosched.onnx.export.terms import Given, GivenValue, OnnxCall, call, cast
+from autosched.onnx.export.writer import ModelWriter, value_infos
 
 _BFLOAT16: Final = "bfloat16"
 
@@ -38,7 +38,7 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
     public = _public_names(graph)
     values = {name: public.get(name, name) for name in graph.types}
     taken = (*values.values(), *(result.name for result in graph.results))
-    writer = Writer(taken, opset_for(graph))
+    writer = ModelWriter(taken, opset_for(graph))
     for name, array in graph.constants.items():
         writer.constant(name, array)
     _Nodes(graph, values, writer, "").write()
@@ -75,7 +75,7 @@ def _in_float32(kind: TensorType) -> TensorType:
 class _Nodes:
     """Writes the nodes of a graph, or of the body of a loop."""
 
-    def __init__(self, graph: Graph, values: Mapping[str, str], writer: Writer, prefix: str):
+    def __init__(self, graph: Graph, values: Mapping[str, str], writer: ModelWriter, prefix: str):
         """What is written, and where.
 
         Args:
@@ -87,7 +87,7 @@ class _Nodes:
         self._graph, self._values, self._writer = graph, values, writer
         self._prefix = prefix
         self._done: dict[CallKey | LoopKey, list[str]] = {}
-        self._wide: dict[str, Operand] = {}
+        self._wide: dict[str, GivenValue] = {}
 
     def write(self) -> None:
         """All nodes, in order.  Raises GraphError, which names the node that has no form."""
@@ -113,7 +113,7 @@ class _Nodes:
         else:
             self._writer.write(self._form(node), name, output)
 
-    def _form(self, node: Node) -> Call:
+    def _form(self, node: Node) -> OnnxCall:
         convert = FORMS.get(type(node.op))
         if convert is None or getattr(node.op, "layout", "NCHW") != "NCHW":
             raise GraphError(
@@ -128,11 +128,11 @@ class _Nodes:
         form = convert(node.op, Given(operands, _in_float32(kind)))
         return form if kind.dtype != _BFLOAT16 else cast(form, _BFLOAT16)
 
-    def _operand(self, name: str) -> Operand:
+    def _operand(self, name: str) -> GivenValue:
         graph = self._graph
-        return Operand(self._values[name], graph.types[name], graph.constants.get(name))
+        return GivenValue(self._values[name], graph.types[name], graph.constants.get(name))
 
-    def _operand_in_float32(self, name: str) -> Operand:
+    def _operand_in_float32(self, name: str) -> GivenValue:
         """The operand, which is float32 where it is bfloat16: onnxruntime computes nothing in it,
         and ONNX not much.
         """
@@ -142,10 +142,10 @@ class _Nodes:
         if name not in self._wide:
             label = self._writer.fresh(f"{operand.name}.float32")
             self._writer.write(cast(operand, "float32"), label, label)
-            self._wide[name] = Operand(label, _in_float32(operand.type), operand.array)
+            self._wide[name] = GivenValue(label, _in_float32(operand.type), operand.array)
         return self._wide[name]
 
-    def _layer_norm(self, norm: LayerNorm, dtype: str) -> Call:
+    def _layer_norm(self, norm: LayerNorm, dtype: str) -> OnnxCall:
         names = (norm.data, norm.scale, norm.bias)
         operands = (self._operand_in_float32(name) for name in names)
         found = call("LayerNormalization", *operands, axis=-1, epsilon=norm.epsilon)
@@ -167,7 +167,9 @@ class _Nodes:
         return self._done[key][op.index]
 
 
-def _write_loop(function: ScanFunction, inputs: list[str], name: str, writer: Writer) -> list[str]:
+def _write_loop(
+    function: ScanFunction, inputs: list[str], name: str, writer: ModelWriter
+) -> list[str]:
     """A Scan; returns the names of its results.
 
     Args:
@@ -199,7 +201,7 @@ def _write_loop(function: ScanFunction, inputs: list[str], name: str, writer: Wr
     return outputs
 
 
-def _counter(function: ScanFunction, prefix: str, writer: Writer) -> str:
+def _counter(function: ScanFunction, prefix: str, writer: ModelWriter) -> str:
     """A sequence that nothing reads: a Scan has at least one."""
     name = writer.fresh(f"{prefix}counter")
     writer.constant(name, np.arange(function.trips))
@@ -207,7 +209,7 @@ def _counter(function: ScanFunction, prefix: str, writer: Writer) -> str:
 
 
 def _loop_body(
-    function: ScanFunction, shared: list[str], prefix: str, outer: Writer
+    function: ScanFunction, shared: list[str], prefix: str, outer: ModelWriter
 ) -> onnx.GraphProto:
     """One iteration.
 

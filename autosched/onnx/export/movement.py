@@ -12,8 +12,8 @@ from autosched.graph.ops.columns import Fold
 from autosched.graph.ops.movement import Expand, Pick, Slice, Triangle
 from autosched.graph.ops.shape import Concat, Pad, Reshape, Transpose
 from autosched.onnx.export.terms import (
-    Call,
     Given,
+    OnnxCall,
     call,
     converted,
     in_wide,
@@ -25,22 +25,22 @@ from autosched.onnx.export.terms import (
 from sketch.operators.layout import Run
 
 
-def reshape(op: Reshape, given: Given) -> Call:
+def reshape(op: Reshape, given: Given) -> OnnxCall:
     """Reshape."""
     return reshaped(given.data, op.shape)
 
 
-def transpose(op: Transpose, given: Given) -> Call:
+def transpose(op: Transpose, given: Given) -> OnnxCall:
     """Transpose."""
     return call("Transpose", given.data, perm=op.permutation)
 
 
-def concat(op: Concat, given: Given) -> Call:
+def concat(op: Concat, given: Given) -> OnnxCall:
     """Concat."""
     return call("Concat", *given.operands, axis=op.axis)
 
 
-def pad(op: Pad, given: Given) -> Call:
+def pad(op: Pad, given: Given) -> OnnxCall:
     """Pad with a constant; onnxruntime has none of int16."""
     own = given.data.dtype
     wide = "int32" if own == "int16" else own
@@ -49,7 +49,7 @@ def pad(op: Pad, given: Given) -> Call:
     return stored(padded, wide, own)
 
 
-def slice_op(op: Slice, given: Given) -> Call:
+def slice_op(op: Slice, given: Given) -> OnnxCall:
     """Slice along the dimensions that are cut."""
     shape = given.data.shape
     bounds = list(zip(op.start, op.stop, op.step, shape, strict=True))
@@ -62,12 +62,12 @@ def slice_op(op: Slice, given: Given) -> Call:
     return call("Slice", given.data, *(integers(each) for each in (starts, ends, cut, steps)))
 
 
-def expand(op: Expand, given: Given) -> Call:
+def expand(op: Expand, given: Given) -> OnnxCall:
     """Expand."""
     return call("Expand", given.data, integers(op.shape))
 
 
-def pick(op: Pick, given: Given) -> Call:
+def pick(op: Pick, given: Given) -> OnnxCall:
     """A Gather at the indices of the runs."""
     return call("Gather", given.data, integers(list(_indices(op.runs))), axis=op.axis)
 
@@ -79,7 +79,7 @@ def _indices(runs: tuple[Run, ...]) -> Iterator[int]:
         start = run.stop
 
 
-def triangle(op: Triangle, given: Given) -> Call:
+def triangle(op: Triangle, given: Given) -> OnnxCall:
     """Trilu; minus infinity instead of zero needs a mask."""
     if not op.hidden:
         diagonal = scalar(op.diagonal, "int64")
@@ -94,7 +94,7 @@ def _kept(op: Triangle, shape: tuple[int, ...]) -> Array:
     return distance >= op.diagonal if op.upper else distance <= op.diagonal
 
 
-def fold(op: Fold, given: Given) -> Call:
+def fold(op: Fold, given: Given) -> OnnxCall:
     """Col2Im, whose blocks and positions are one dimension each."""
     batch, channels, *rest = given.data.shape
     points = math.prod(op.block)

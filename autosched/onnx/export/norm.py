@@ -7,16 +7,25 @@ import math
 import numpy as np
 
 from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
-from autosched.onnx.export.terms import Call, Given, Operand, Part, call, integers, reshaped, scalar
+from autosched.onnx.export.terms import (
+    Given,
+    GivenValue,
+    OnnxCall,
+    Part,
+    call,
+    integers,
+    reshaped,
+    scalar,
+)
 from sketch.lang.dtypes import numpy_dtype
 
 
-def batch_norm(op: BatchNorm, given: Given) -> Call:
+def batch_norm(op: BatchNorm, given: Given) -> OnnxCall:
     """BatchNormalization."""
     return call("BatchNormalization", *given.operands, epsilon=op.epsilon)
 
 
-def normalize(op: Normalize, given: Given) -> Call:
+def normalize(op: Normalize, given: Given) -> OnnxCall:
     """One operator with a scale of ones over the last or all spatial dimensions, else the formula.
 
     Without the mean it is the formula that onnxruntime makes one operator of.
@@ -33,12 +42,12 @@ def normalize(op: Normalize, given: Given) -> Call:
     return call("Div", difference, _root_of_mean(squares, op, data.dtype))
 
 
-def _root_of_mean(squares: Part, op: Normalize, dtype: str) -> Call:
+def _root_of_mean(squares: Part, op: Normalize, dtype: str) -> OnnxCall:
     mean = call("ReduceMean", squares, integers(op.axes), keepdims=1)
     return call("Sqrt", call("Add", mean, scalar(op.epsilon, dtype)))
 
 
-def local_response_norm(op: LocalResponseNorm, given: Given) -> Call:
+def local_response_norm(op: LocalResponseNorm, given: Given) -> OnnxCall:
     """LRN over dimension 1 of four; onnxruntime has it of float32, and of odd sizes, alone."""
     data = given.data
     axis = op.axis % data.rank
@@ -50,7 +59,7 @@ def local_response_norm(op: LocalResponseNorm, given: Given) -> Call:
     return reshaped(found, data.shape)
 
 
-def _response_formula(op: LocalResponseNorm, data: Operand, maps: Part) -> Call:
+def _response_formula(op: LocalResponseNorm, data: GivenValue, maps: Part) -> OnnxCall:
     """``x / (bias + alpha * m) ** beta``, m the mean of squares in a window that zeros surround."""
     squares = call("Mul", maps, maps)
     mean = call(

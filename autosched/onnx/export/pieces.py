@@ -12,7 +12,7 @@ from autosched.graph.ir import Graph
 from autosched.graph.ops.host import HostFunction, HostOp
 from autosched.host.node_names import made_unique, walk
 from autosched.onnx.export.terms import OPSET
-from autosched.onnx.export.writer import Writer
+from autosched.onnx.export.writer import ModelWriter
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -26,7 +26,7 @@ def opset_for(graph: Graph) -> int:
 
 
 def write_piece(
-    function: HostFunction, inputs: Sequence[str], name: str, writer: Writer
+    function: HostFunction, inputs: Sequence[str], name: str, writer: ModelWriter
 ) -> list[str]:
     """The nodes of a host function; returns the names of its results.
 

@@ -10,17 +10,17 @@ import numpy as np
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Array
 from autosched.graph.ops.pooling import GlobalPool, Pool
-from autosched.onnx.export.terms import Call, Given, call, converted, stored
+from autosched.onnx.export.terms import Given, OnnxCall, call, converted, stored
 from sketch.lang.dtypes import BYTES, is_float, numpy_dtype
 from sketch.operators.window import Window
 
 
-def global_pool(op: GlobalPool, given: Given) -> Call:
+def global_pool(op: GlobalPool, given: Given) -> OnnxCall:
     """GlobalAveragePool or GlobalMaxPool."""
     return call("GlobalAveragePool" if op.mode == "avg" else "GlobalMaxPool", given.data)
 
 
-def pool(op: Pool, given: Given) -> Call:
+def pool(op: Pool, given: Given) -> OnnxCall:
     """MaxPool or AveragePool, where these count as we do, else sums that are divided.
 
     Padding reaches as far as the last window: how far ``ceil_mode`` goes is not left to a runtime.
@@ -66,7 +66,7 @@ def _pads(windows: list[Window]) -> tuple[int, ...]:
     return (*(window.before for window in windows), *(window.after for window in windows))
 
 
-def _largest(windows: list[Window], op: Pool, given: Given) -> Call:
+def _largest(windows: list[Window], op: Pool, given: Given) -> OnnxCall:
     own = given.data.dtype
     if own == "int64":
         raise GraphError(f"{op} of int64 has no ONNX form")
@@ -83,7 +83,7 @@ def _largest(windows: list[Window], op: Pool, given: Given) -> Call:
     return stored(found, wide, own)
 
 
-def _sums(windows: list[Window], given: Given) -> Call:
+def _sums(windows: list[Window], given: Given) -> OnnxCall:
     """Sums of windows: each channel's convolution with ones."""
     channels, dtype = given.data.shape[1], given.data.dtype
     ones = np.ones((channels, 1, *(window.kernel for window in windows)), numpy_dtype(dtype))

@@ -14,9 +14,9 @@ from autosched.graph.ops.einsum import Einsum
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.narrow import NarrowMatMul
 from autosched.onnx.export.terms import (
-    Call,
     Given,
-    Operand,
+    GivenValue,
+    OnnxCall,
     Part,
     call,
     converted,
@@ -29,12 +29,12 @@ from sketch.operators.factors import TF32
 from sketch.operators.narrow import integers_of
 
 
-def matmul(op: MatMul, given: Given) -> Call:
+def matmul(op: MatMul, given: Given) -> OnnxCall:
     """MatMul, or MatMulInteger of bytes."""
     return _product(given.operands, op.dtype)
 
 
-def dense(op: Dense, given: Given) -> Call:
+def dense(op: Dense, given: Given) -> OnnxCall:
     """Gemm; of integers, which it does not take, a product and a sum."""
     factors, bias = given.operands[:2], given.operands[2:]
     if op.dtype is None and is_float(given.data.dtype):
@@ -43,7 +43,7 @@ def dense(op: Dense, given: Given) -> Call:
     return call("Add", found, *bias) if bias else found
 
 
-def _product(factors: Sequence[Operand], dtype: str | None) -> Call:
+def _product(factors: Sequence[GivenValue], dtype: str | None) -> OnnxCall:
     if _is_integer_product(factors, dtype):
         return call("MatMulInteger", *factors)
     own = factors[0].dtype
@@ -52,11 +52,11 @@ def _product(factors: Sequence[Operand], dtype: str | None) -> Call:
     return stored(found, wide, own) if dtype is None else found
 
 
-def _is_integer_product(factors: Sequence[Operand], dtype: str | None) -> bool:
+def _is_integer_product(factors: Sequence[GivenValue], dtype: str | None) -> bool:
     return dtype == "int32" and all(factor.dtype in BYTES for factor in factors)
 
 
-def _factors(factors: Sequence[Operand], dtype: str) -> list[Part]:
+def _factors(factors: Sequence[GivenValue], dtype: str) -> list[Part]:
     """Operands in the type that they are multiplied in.
 
     Raises:
@@ -67,7 +67,7 @@ def _factors(factors: Sequence[Operand], dtype: str) -> list[Part]:
     return [converted(factor, factor.dtype, dtype) for factor in factors]
 
 
-def einsum(op: Einsum, given: Given) -> Call:
+def einsum(op: Einsum, given: Given) -> OnnxCall:
     """Einsum."""
     own = given.data.dtype
     wide = widened(own) if op.dtype is None else op.dtype
@@ -76,7 +76,7 @@ def einsum(op: Einsum, given: Given) -> Call:
     return stored(found, wide, own) if op.dtype is None else found
 
 
-def narrow_matmul(op: NarrowMatMul, given: Given) -> Call:
+def narrow_matmul(op: NarrowMatMul, given: Given) -> OnnxCall:
     """MatMul with the matrix that the words stand for, as floats.
 
     Raises:
@@ -94,7 +94,7 @@ def narrow_matmul(op: NarrowMatMul, given: Given) -> Call:
     return call("MatMul", data, matrix.astype(numpy_dtype(data.dtype)))
 
 
-def conv(op: Conv, given: Given) -> Call:
+def conv(op: Conv, given: Given) -> OnnxCall:
     """Conv, or ConvInteger of bytes and a sum.
 
     Raises:
@@ -109,7 +109,7 @@ def conv(op: Conv, given: Given) -> Call:
     return call("Add", found, reshaped(bias[0], (1, -1, *(1 for _ in op.strides))))
 
 
-def conv_transpose(op: ConvTranspose, given: Given) -> Call:
+def conv_transpose(op: ConvTranspose, given: Given) -> OnnxCall:
     """ConvTranspose.  Raises GraphError as ``conv``."""
     attributes = {**_conv_attributes(op), "output_padding": op.output_padding}
     return _float_conv("ConvTranspose", op, given, attributes)
@@ -124,7 +124,7 @@ def _conv_attributes(op: Conv) -> dict[str, Any]:
     }
 
 
-def _float_conv(operator: str, op: Conv, given: Given, attributes: dict[str, Any]) -> Call:
+def _float_conv(operator: str, op: Conv, given: Given, attributes: dict[str, Any]) -> OnnxCall:
     """A convolution of floats.
 
     Args:

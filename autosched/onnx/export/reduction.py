@@ -10,8 +10,8 @@ from autosched.graph.ops.reduce import ArgReduce, Cumulative, ReduceOp
 from autosched.graph.ops.softmax import Hardmax, Softmax
 from autosched.onnx.export.terms import (
     NARROW,
-    Call,
     Given,
+    OnnxCall,
     call,
     cast,
     converted,
@@ -23,14 +23,14 @@ from autosched.onnx.export.terms import (
 from sketch.lang.dtypes import BOOL, numpy_dtype
 
 
-def reduce_op(op: ReduceOp, given: Given) -> Call:
+def reduce_op(op: ReduceOp, given: Given) -> OnnxCall:
     """ReduceSum and others; narrow integers and truth values are reduced as int32."""
     name = "".join(part.capitalize() for part in op.function.split("_"))
     axes, keep = integers(op.axes), int(op.keepdims)
     return in_wide(f"Reduce{name}", given, axes, narrow=(*NARROW, BOOL), keepdims=keep)
 
 
-def arg_reduce(op: ArgReduce, given: Given) -> Call:
+def arg_reduce(op: ArgReduce, given: Given) -> OnnxCall:
     """ArgMax or ArgMin; where NaN is an element, onnxruntime finds other positions."""
     own = given.data.dtype
     data = converted(given.data, own, "int32" if own == "int16" else own)
@@ -43,7 +43,7 @@ def arg_reduce(op: ArgReduce, given: Given) -> Call:
     )
 
 
-def cumulative(op: Cumulative, given: Given) -> Call:
+def cumulative(op: Cumulative, given: Given) -> OnnxCall:
     """CumSum, or a Scan of products."""
     if op.function == "prod":
         return _running_product(op, given)
@@ -52,13 +52,13 @@ def cumulative(op: Cumulative, given: Given) -> Call:
     return in_wide("CumSum", given, axis, exclusive=exclusive, reverse=reverse)
 
 
-def _running_product(op: Cumulative, given: Given) -> Call:
+def _running_product(op: Cumulative, given: Given) -> OnnxCall:
     """A Scan along the axis, whose state is the product of what it has seen."""
     data = given.data
     axis, wide = op.axis % data.rank, "int32" if data.dtype in NARROW else data.dtype
     shape = (*data.shape[:axis], *data.shape[axis + 1 :])
     ones = call("Expand", scalar(1, wide), integers(shape))
-    found = Call(
+    found = OnnxCall(
         "Scan",
         (ones, converted(data, data.dtype, wide)),
         {
@@ -90,12 +90,12 @@ def _product_body(kind: TensorType, exclusive: bool) -> onnx.GraphProto:
     return helper.make_graph(nodes, "running_product", infos[:2], infos[2:])
 
 
-def softmax(op: Softmax, given: Given) -> Call:
+def softmax(op: Softmax, given: Given) -> OnnxCall:
     """Softmax or its logarithm."""
     return call("LogSoftmax" if op.log else "Softmax", given.data, axis=op.axis)
 
 
-def hardmax(op: Hardmax, given: Given) -> Call:
+def hardmax(op: Hardmax, given: Given) -> OnnxCall:
     """Hardmax, which onnxruntime has of float32 alone; of others the OneHot of the maximum."""
     data = given.data
     if data.dtype == "float32":

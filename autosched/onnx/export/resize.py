@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.graph.ir import Array
 from autosched.graph.resize_tables import Interpolation, Resizing, table
-from autosched.onnx.export.terms import Call, Operand, call, integers, reshaped
+from autosched.onnx.export.terms import GivenValue, OnnxCall, call, integers, reshaped
 
 _KNOWN: Final = tuple(
     Interpolation(mode, coordinates, cubic_coefficient=coefficient, antialias=antialias)
@@ -21,7 +21,7 @@ _KNOWN: Final = tuple(
 _FLOAT32_STEPS: Final = 1e-6
 
 
-def resized(data: Operand, axis: int, positions: Array, weights: Array) -> Call | None:
+def resized(data: GivenValue, axis: int, positions: Array, weights: Array) -> OnnxCall | None:
     """The Resize of one dimension that has these tables, if there is one.
 
     Dimensions before and after it become one each, which onnxruntime takes of any rank.

@@ -20,7 +20,7 @@ WIDE: Final = "int32"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Operand:
+class GivenValue:
     """A value of the graph; ``array``: where it is a constant."""
 
     name: str
@@ -41,7 +41,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class OnnxCall:
     """An ONNX operator; the result is its output of number ``output``.
 
     A call that is part of several others is one node.
@@ -53,7 +53,7 @@ class Call:
     output: int = 0
 
 
-Part = Operand | Call | Array
+Part = GivenValue | OnnxCall | Array
 """Arrays become initializers."""
 
 
@@ -61,22 +61,22 @@ Part = Operand | Call | Array
 class Given:
     """The operands of a node, and the type of its result."""
 
-    operands: tuple[Operand, ...]
+    operands: tuple[GivenValue, ...]
     result: TensorType
 
     @property
-    def data(self) -> Operand:
+    def data(self) -> GivenValue:
         """The first operand."""
         return self.operands[0]
 
 
-Form = Callable[[Any, Given], Call]
+Form = Callable[[Any, Given], OnnxCall]
 """(operator, operands and result) -> what computes it in ONNX."""
 
 
-def call(operator: str, *inputs: Part, **attributes: Any) -> Call:
+def call(operator: str, *inputs: Part, **attributes: Any) -> OnnxCall:
     """An ONNX operator on some inputs."""
-    return Call(operator, inputs, attributes)
+    return OnnxCall(operator, inputs, attributes)
 
 
 def integers(values: Sequence[int]) -> Array:
@@ -92,7 +92,7 @@ def scalar(value: float | int | bool, dtype: str) -> Array:
     return np.array(value, numpy_dtype(dtype))
 
 
-def cast(value: Part, dtype: str) -> Call:
+def cast(value: Part, dtype: str) -> OnnxCall:
     """The value as ``dtype``."""
     return call("Cast", value, to=helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype)))
 
@@ -102,7 +102,7 @@ def converted(value: Part, source: str, target: str) -> Part:
     return value if source == target else cast(value, target)
 
 
-def stored(value: Call, source: str, target: str) -> Call:
+def stored(value: OnnxCall, source: str, target: str) -> OnnxCall:
     """As ``converted``, of a call."""
     return value if source == target else cast(value, target)
 
@@ -114,7 +114,7 @@ def widened(dtype: str, narrow: Sequence[str] = NARROW) -> str:
 
 def in_wide(
     operator: str, given: Given, *further: Part, narrow: Sequence[str] = NARROW, **attributes: Any
-) -> Call:
+) -> OnnxCall:
     """An operator on all operands, whose types in ``narrow`` are computed in int32.
 
     Args:
@@ -131,11 +131,11 @@ def in_wide(
     return stored(found, wide, own) if given.result.dtype == own else found
 
 
-def as_index(value: Operand) -> Part:
+def as_index(value: GivenValue) -> Part:
     """Positions as int64, which all operators take."""
     return converted(value, value.dtype, "int64")
 
 
-def reshaped(value: Part, shape: Sequence[int]) -> Call:
+def reshaped(value: Part, shape: Sequence[int]) -> OnnxCall:
     """The same elements under another shape."""
     return call("Reshape", value, integers(shape))

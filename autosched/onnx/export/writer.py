@@ -11,14 +11,14 @@ from onnx import helper, numpy_helper
 from autosched.graph.errors import GraphError
 from autosched.graph.ir import Array, Value
 from autosched.host.node_names import free_names
-from autosched.onnx.export.terms import OPSET, Call, Operand, Part
+from autosched.onnx.export.terms import OPSET, GivenValue, OnnxCall, Part
 
 
-class Writer:
+class ModelWriter:
     """Collects nodes; the bodies of loops have writers of their own with the same constants."""
 
     def __init__(
-        self, taken: Iterable[str], opset: int = OPSET, outer: Writer | None = None
+        self, taken: Iterable[str], opset: int = OPSET, outer: ModelWriter | None = None
     ) -> None:
         """A writer of a model.
 
@@ -32,9 +32,9 @@ class Writer:
         self.constants: list[onnx.TensorProto] = [] if outer is None else outer.constants
         self.opsets: dict[str, int] = {"": opset} if outer is None else outer.opsets
 
-    def inner(self) -> Writer:
+    def inner(self) -> ModelWriter:
         """A writer of a body."""
-        return Writer((), outer=self)
+        return ModelWriter((), outer=self)
 
     def fresh(self, name: str) -> str:
         """``name``, or ``name`` with a number, that nothing is called."""
@@ -55,7 +55,7 @@ class Writer:
         return [constant for constant in self.constants if constant.name in read]
 
     def identity(self, source: str, target: str) -> None:
-        """Call a value once more."""
+        """OnnxCall a value once more."""
         self.nodes.append(helper.make_node("Identity", [source], [target]))
 
     def import_domain(self, domain: str, version: int) -> None:
@@ -68,7 +68,7 @@ class Writer:
         if known != version:
             raise GraphError(f"operators of {domain} {version} and {known}")
 
-    def write(self, form: Call, name: str, output: str) -> None:
+    def write(self, form: OnnxCall, name: str, output: str) -> None:
         """The nodes of a form.
 
         Args:
@@ -82,11 +82,11 @@ class Writer:
 class _Expression:
     """The calls of one form, each of which is one node."""
 
-    def __init__(self, writer: Writer, name: str) -> None:
+    def __init__(self, writer: ModelWriter, name: str) -> None:
         self._writer, self._name = writer, name
         self._done: dict[int, str] = {}
 
-    def add(self, form: Call, name: str, output: str) -> None:
+    def add(self, form: OnnxCall, name: str, output: str) -> None:
         inputs = [self._input(part, index) for index, part in enumerate(form.inputs)]
         before = [self._writer.fresh(f"{name}.unused") for _ in range(form.output)]
         outputs = [*before, output]
@@ -95,14 +95,14 @@ class _Expression:
         )
 
     def _input(self, part: Part, index: int) -> str:
-        if isinstance(part, Operand):
+        if isinstance(part, GivenValue):
             return part.name
         if id(part) not in self._done:
             self._done[id(part)] = self._made(part, index)
         return self._done[id(part)]
 
-    def _made(self, part: Call | Array, index: int) -> str:
-        if isinstance(part, Call):
+    def _made(self, part: OnnxCall | Array, index: int) -> str:
+        if isinstance(part, OnnxCall):
             name = self._writer.fresh(f"{self._name}.{part.operator}")
             self.add(part, name, name)
             return name
