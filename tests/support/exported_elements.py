@@ -61,6 +61,7 @@ def _elementwise() -> Iterator[Case]:
         yield CastOp(dtype), (np.abs(FEW) * 9,)
         yield CastOp(dtype), (np.clip(FEW * 2000, -(2**30), 2**30),)
     yield CastOp("bool"), (SPECIAL,)
+    yield CastOp("int8"), (FEW.astype(np.float16) * 99,)
     yield CastOp("float64"), (FEW,)
     yield CastOp("float16"), (FEW,)
     yield LeakyRelu(0.1), (FEW,)

@@ -85,10 +85,12 @@ def cast_op(op: CastOp, given: Given) -> OnnxCall:
 
     What it makes of NaN, and of floats beyond int32 and int64, ONNX leaves open.
     """
-    if not is_float(given.data.dtype) or op.dtype not in NARROW:
+    own = given.data.dtype
+    if not is_float(own) or op.dtype not in NARROW:
         return cast(given.data, op.dtype)
-    limits = (scalar(limit, given.data.dtype) for limit in integer_limits(op.dtype))
-    return cast(call("Clip", given.data, *limits), op.dtype)
+    wide = "float32" if is_storage_float(own) else own
+    limits = (scalar(limit, wide) for limit in integer_limits(op.dtype))
+    return cast(call("Clip", converted(given.data, own, wide), *limits), op.dtype)
 
 
 def identity(op: Identity | Copy, given: Given) -> OnnxCall:

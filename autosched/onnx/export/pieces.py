@@ -44,7 +44,7 @@ def write_piece(
     for opset in model.opset_import:
         if opset.domain not in _DEFAULT_DOMAINS:
             writer.import_domain(opset.domain, opset.version)
-    prefix = writer.fresh(name)
+    prefix = writer.free_prefix(name)
     constants = {tensor.name: f"{prefix}/{tensor.name}" for tensor in piece.initializer}
     own = [value.name for value in piece.input if value.name not in constants]
     given = constants | dict(zip(own, inputs, strict=True))

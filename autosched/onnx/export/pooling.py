@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +24,8 @@ def global_pool(op: GlobalPool, given: Given) -> OnnxCall:
 def pool(op: Pool, given: Given) -> OnnxCall:
     """MaxPool or AveragePool, where these count as we do, else sums that are divided.
 
-    Padding reaches as far as the last window: how far ``ceil_mode`` goes is not left to a runtime.
-
     Raises:
-        GraphError: averages, sums, or int64.
+        GraphError: averages or sums of integers, or maxima of int64.
     """
     windows = list(_windows(op, given))
     if op.mode == "max":
@@ -43,8 +42,8 @@ def pool(op: Pool, given: Given) -> OnnxCall:
             given.data,
             kernel_shape=op.window,
             strides=op.strides,
-            pads=_pads(windows),
             count_include_pad=counted,
+            **_bounds(windows, op, given),
         )
     total = _sums(windows, given)
     if op.mode == "sum":
@@ -60,6 +59,26 @@ def _windows(op: Pool, given: Given) -> Iterator[Window]:
         reach = (op.window[d] - 1) * op.dilations[d] + 1
         after = max(0, (count - 1) * op.strides[d] + reach - low - extent)
         yield Window(extent, op.window[d], op.strides[d], op.dilations[d], low, after)
+
+
+def _bounds(windows: list[Window], op: Pool, given: Given) -> dict[str, Any]:
+    """The padding of the operator, with ``ceil_mode``, or as far as the last window reaches.
+
+    Args:
+        windows: of each dimension.
+        op: the pooling.
+        given: data and result.
+
+    Windows that start behind the data, which we leave out, have not always been left out in ONNX.
+    """
+    counts = []
+    for window, (low, high) in zip(windows, op.sides, strict=True):
+        room = window.extent + low + high - window.reach
+        counts.append(-(-room // window.stride) + 1 if op.ceil_mode else room // window.stride + 1)
+    if tuple(counts) != given.result.shape[2:]:
+        return {"pads": _pads(windows)}
+    pads = (*(low for low, _ in op.sides), *(high for _, high in op.sides))
+    return {"pads": pads, "ceil_mode": int(op.ceil_mode)}
 
 
 def _pads(windows: list[Window]) -> tuple[int, ...]:
@@ -78,7 +97,7 @@ def _largest(windows: list[Window], op: Pool, given: Given) -> OnnxCall:
         kernel_shape=op.window,
         strides=op.strides,
         dilations=op.dilations,
-        pads=_pads(windows),
+        **_bounds(windows, op, given),
     )
     return stored(found, wide, own)
 

@@ -45,6 +45,13 @@ class ModelWriter:
         self._taken.add(found)
         return found
 
+    def free_prefix(self, name: str) -> str:
+        """``name``, or that with a number, so that nothing is called like it and what is in it."""
+        found = self.fresh(name)
+        while any(taken.startswith(f"{found}/") for taken in self._taken):
+            found = self.fresh(name)
+        return found
+
     def constant(self, name: str, array: Array) -> None:
         """Add a constant."""
         self.constants.append(numpy_helper.from_array(np.array(array), name))
