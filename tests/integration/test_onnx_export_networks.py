@@ -69,8 +69,7 @@ def test_networks_of_the_zoo_have_a_form(name: str) -> None:
     pytest.importorskip("onnx")
     from autosched.onnx.export import to_onnx
 
-    small = {} if name == "bert-base" else {"image": 128}
-    assert to_onnx(zoo.build(name, **small).graph).graph.node
+    assert to_onnx(zoo.build(name).graph).graph.node
 
 
 @pytest.mark.slow
