@@ -32,6 +32,9 @@ _BFLOAT16: Final = "bfloat16"
 def to_onnx(graph: Graph) -> onnx.ModelProto:
     """The checked ONNX model of a graph whose operators are in NCHW.
 
+    What ONNX leaves open, or onnxruntime does otherwise, may differ: extremes and positions of
+    NaN, integers that overflow, indices out of range, floats that no integer is.
+
     Raises:
         GraphError: an operator has no ONNX form here (an NHWC one, for example).
     """
