@@ -23,7 +23,7 @@ HEAVY = {
     "llvmlite": ("codegen/", "costmodel/machine_code.py"),
     "onnx": (
         "autosched/onnx/importer/",
-        "autosched/onnx/export.py",
+        "autosched/onnx/export/",
         "autosched/onnx_backend.py",
         "autosched/host/engines.py",
         "autosched/host/node_names.py",

@@ -17,6 +17,7 @@ import pytest
 import autosched as asd
 from autosched.graph.ops.elementwise import BinaryOp
 from autosched.graph.ops.lowering import LOWERINGS
+from tests.support.onnx_sessions import reference_session
 from tests.support.pages import PAGES, ROOT, Block, Page, arguments, run
 from tests.support.small_graphs import Net
 
@@ -161,11 +162,13 @@ def test_the_page_on_import_lists_all_operators_with_kernels():
 
 def test_the_operator_of_the_how_to_runs_in_a_network(folder, request, monkeypatch):
     """The lines that the page adds to tables are added, and a model with the operator is run."""
+    from autosched.onnx.export import to_onnx
+    from autosched.onnx.export.table import FORMS
     from autosched.onnx.importer.table import IMPORTERS
 
     page = Page(ROOT / "docs" / "add-an-operator.md")
     names = check_snippets(page, folder, request)
-    tables = {"LOWERINGS": LOWERINGS, "IMPORTERS": IMPORTERS}
+    tables = {"LOWERINGS": LOWERINGS, "IMPORTERS": IMPORTERS, "FORMS": FORMS}
     added = 0
     for text in (block.text for block in page.blocks if block.language == "diff"):
         table = tables[re.search(r"^ (\w+):", text, flags=re.M)[1]]
@@ -173,7 +176,7 @@ def test_the_operator_of_the_how_to_runs_in_a_network(folder, request, monkeypat
             ((key, value),) = eval("{" + line + "}", names).items()
             monkeypatch.setitem(table, key, value)
             added += 1
-    assert added == 2
+    assert added == 3
     onnx, rng = names["onnx"], np.random.default_rng(0)
     kinds = {"x": (4, 6, 8), "y": (4, 6)}
     infos = [onnx.helper.make_tensor_value_info(n, 1, shape) for n, shape in kinds.items()]
@@ -188,6 +191,8 @@ def test_the_operator_of_the_how_to_runs_in_a_network(folder, request, monkeypat
     found = asd.compile(network, threads=1).run({"x": x})["y"]
     expected = np.sqrt((np.maximum(x, 0) ** 2).mean(axis=-1))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+    (theirs,) = reference_session(to_onnx(network.graph).SerializeToString()).run(["y"], {"x": x})
+    np.testing.assert_allclose(theirs, expected, rtol=1e-5)
 
 
 def nodes_of(names, source, result):
