@@ -107,9 +107,9 @@ def _lstm(
 
 def _gate(cell: Cell, value: str, number: int, like: str) -> str:
     """Columns of gate ``number`` of ``value [batch, gates * hidden]``."""
-    *rest, hidden = cell.site.builder.types[like].shape
-    start = (*(0 for _ in rest), number * hidden)
-    return cell.add(Slice(start, (*rest, (number + 1) * hidden), (1,) * len(start)), value)
+    batch, hidden = cell.site.builder.types[like].shape
+    start, stop = (0, number * hidden), (batch, (number + 1) * hidden)
+    return cell.add(Slice(start, stop, (1, 1)), value)
 
 
 KINDS: Final[Mapping[str, Kind]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,13 +47,6 @@ class Weights:
     def joined(self, first: str, second: str) -> str:
         """The rows of both."""
         return self._apply(Concat(0), first, second)
-
-    def stacked(self, values: Sequence[str], axis: int = 0) -> str:
-        """Values of one shape next to each other in a new dimension ``axis``."""
-        shape = self.shape(values[0])
-        wide = (*shape[:axis], 1, *shape[axis:])
-        parts = [self._apply(Reshape(wide), value) for value in values]
-        return parts[0] if len(parts) == 1 else self._apply(Concat(axis), *parts)
 
     def shape(self, value: str) -> Shape:
         """The extents of a value."""

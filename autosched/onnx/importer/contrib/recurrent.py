@@ -16,8 +16,7 @@ from onnx import helper
 from autosched.onnx.importer.composer import Composer, applied
 from autosched.onnx.importer.contrib.products import integer_product
 from autosched.onnx.importer.dynamic_quantize import import_dynamic_quantize
-from autosched.onnx.importer.recurrent import import_recurrent
-from autosched.onnx.importer.recurrent_inputs import Factors, Operand
+from autosched.onnx.importer.recurrent import Factors, Operand, import_recurrent
 from autosched.onnx.importer.site import Site, UnsupportedError
 from sketch.lang.dtypes import BYTES
 
