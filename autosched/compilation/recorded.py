@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from autosched.records.accuracy import Accuracy
     from autosched.records.record import Record
     from autosched.tasks.spec import TaskSpec
-    from sketch.target.target import Target
 
 
 def accuracies(
@@ -70,24 +69,28 @@ def recorded(
 def best_known(
     task: TaskSpec, records: Sequence[Record], of_release: Sequence[Record], state: CacheState
 ) -> Scheduled | None:
-    """The best schedule in records of this machine, else of the release, else of other machines.
+    """The best schedule in records of this machine, else in the release, else of other machines.
+
+    Of other machines, too, those of a log come before those of the release.
 
     Args:
         task: what is computed.
         records: that are allowed, of a log.
-        of_release: that are allowed; of this machine.
+        of_release: that are allowed; of this machine, or of one that is akin to it.
         state: see ``recorded``.
     """
     found = recorded(task, records, state)
-    if found is not None and compatible(_target_of(found), task.target):
+    if found is not None and _is_of_this_machine(found):
         return found
     known = recorded(task, of_release, state)
-    return found if known is None else replace(known, source="release")
+    if known is None or (found is not None and not _is_of_this_machine(known)):
+        return found
+    return replace(known, source="release")
 
 
-def _target_of(item: Scheduled) -> Target:
+def _is_of_this_machine(item: Scheduled) -> bool:
     assert item.recalled is not None
-    return item.recalled.record.target
+    return compatible(item.recalled.record.target, item.task.target)
 
 
 def other_variants(

@@ -15,6 +15,7 @@ from autosched.compilation import released as released_module
 from autosched.compilation import unmeasured
 from autosched.compilation.check import WrongResultError
 from autosched.compilation.network import extract_checked, network_contents, network_tasks
+from autosched.compilation.recorded import best_known
 from autosched.compilation.task import random_constants, task_module
 from autosched.measure.result import Timing
 from autosched.records.record import Record, record_of
@@ -63,6 +64,29 @@ def test_they_come_before_the_draft_model_and_after_the_records_of_a_log(
     slower = record(second, 2, arch="another", seconds=1e-9)
     assert schedules([slower]) == ["release", "release", *nothing]
     assert schedules(of_release=False) == ["model", "model", *nothing]
+
+
+def test_those_of_a_machine_that_is_akin_come_after_all_records_of_a_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second, *others = TASKS
+    line = TARGET.arch.rstrip("0123456789")
+    ship(monkeypatch, *(record(task, arch=f"{line}99") for task in (first, second)))
+    nothing = ["model"] * len(others)
+    assert schedules() == ["release", "release", *nothing]
+    assert schedules([record(second, 2, arch="another")]) == ["release", "record", *nothing]
+
+
+def test_those_of_this_machine_come_before_those_of_one_that_is_akin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = TASKS[0]
+    line = TARGET.arch.rstrip("0123456789")
+    own = record(task, 2, seconds=1.0)
+    ship(monkeypatch, record(task, arch=f"{line}99"), own)
+    found = best_known(task, [], released_module.released([task.key], TARGET), "network")
+    assert found is not None and found.recalled is not None
+    assert found.recalled.record is own
 
 
 @pytest.mark.parametrize("changes", [{"threads": 2}, {"arch": "another"}])
