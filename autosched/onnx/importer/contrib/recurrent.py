@@ -1,7 +1,7 @@
 """Importer of DynamicQuantizeLSTM: an LSTM whose products are those of bytes.
 
 Data are quantised once, and states in every step, as DynamicQuantizeLinear does; gates and states
-are floats.
+are floats.  Steps behind the end of the longest sequence do not count for the scale of data.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def import_dynamic_quantize_lstm(site: Site) -> None:
         for weight in weights
     )
     node = helper.make_node("LSTM", names, list(site.node.output))
-    import_recurrent(replace(site, node=node), Factors(_product, data, [[each] for each in states]))
+    factors = Factors(_product, data, [[each] for each in states], joint=True)
+    import_recurrent(replace(site, node=node), factors)
 
 
 def _product(site: Site, value: str, matrix: Operand) -> str:
