@@ -25,6 +25,7 @@ from sketch.lang.dtypes import is_float
 
 _W, _R, _B, _LENGTHS, _H, _, _P = range(1, 8)  # positions of the inputs after X; c follows h
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_RANK: Final = 3  # of data
 _RESET: Final = 2  # gates of GRU before the one whose share of the state is reset
 
 
@@ -114,6 +115,12 @@ def _check_shapes(site: Site, directions: int) -> None:
     data, weight, recurrence = (site.type(index).shape for index in (0, _W, _R))
     hidden = site.attributes.get("hidden_size", recurrence[-1])
     rows = KINDS[site.node.op_type].gates * hidden
+    if len(data) != _RANK:
+        raise ModelImportError(
+            f"data {data} have {len(data)} dimensions",
+            f"node {site.label} ({site.node.op_type})",
+            "they must be (steps, batch, columns), or the batch first where layout is 1",
+        )
     if weight != (directions, rows, data[-1]) or recurrence != (directions, rows, hidden):
         raise ModelImportError(
             f"weights {weight} and {recurrence} for data {data}, {directions} directions and "

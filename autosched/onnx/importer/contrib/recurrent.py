@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
+from autosched.graph.errors import ModelImportError
 from autosched.onnx.importer.composer import Composer, applied
 from autosched.onnx.importer.contrib.products import integer_product
 from autosched.onnx.importer.dynamic_quantize import import_dynamic_quantize
@@ -83,7 +84,14 @@ def _weight(site: Site, place: int, scale: int) -> _Bytes:
     integers, scales, zeros = (np.asarray(array) for array in arrays)
     if integers.ndim != len(("directions", "columns", "rows")) or str(integers.dtype) not in BYTES:
         raise UnsupportedError(f"weights {integers.dtype}{list(integers.shape)}")
-    directions = len(integers)
+    directions, rows = len(integers), integers.shape[-1]
+    for array in (scales, zeros):
+        if array.size not in (directions, directions * rows):
+            raise ModelImportError(
+                f"scales or zero points {list(array.shape)} for weights {list(integers.shape)}",
+                f"node {site.label} ({site.node.op_type})",
+                f"give one or {rows} for each direction",
+            )
     return _Bytes(
         integers,
         scales.astype(np.float32).reshape(directions, -1),
