@@ -1,6 +1,6 @@
 """Functions that torch's exporter does not know, and torch does not take apart, as others.
 
-Sorts are stable in ONNX.  Of equal elements of a median, torch does not say which is found.
+Of equal elements of a median, torch does not say which is found.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, Final
 
 from autosched.torch_frontend.experts import expert_functions
+from autosched.torch_frontend.orders import order_functions
 
 _MOST_BOUNDS: Final = 128  # each number is compared with all of them
 
@@ -27,8 +28,6 @@ def missing_functions() -> dict[Any, Any]:
         aten.fmin.default: partial(_of_numbers, aten.minimum.default),
         aten.copysign.Tensor: _copysign,
         aten.copysign.Scalar: _copysign,
-        aten.argsort.stable: _stable_order,
-        aten.sort.stable: _stable_sort,
         aten.logcumsumexp.default: _running_log_of_sum,
         aten.cdist.default: _distances,
         aten._cdist_forward.default: _distances,
@@ -37,7 +36,6 @@ def missing_functions() -> dict[Any, Any]:
         aten.searchsorted.Tensor: _searched,
         aten.dist.default: _distance,
         aten.exp2.default: _power_of_two,
-        aten.kthvalue.default: _kth,
         aten.median.default: _whole_median,
         aten.median.dim: _median,
         aten.cummax.default: partial(_running_extreme, aten.lt.Tensor),
@@ -47,6 +45,7 @@ def missing_functions() -> dict[Any, Any]:
         aten.adaptive_max_pool2d.default: _adaptive_max_pool,
         aten.adaptive_max_pool3d.default: _adaptive_max_pool,
         **expert_functions(),
+        **order_functions(),
     }
 
 
@@ -75,29 +74,6 @@ def _copysign(x: Any, y: Any) -> Any:
     dtype = torch.result_type(x, y)
     size = x.to(dtype if dtype.is_floating_point else torch.get_default_dtype()).abs()
     return torch.where(sign.signbit(), -size, size)
-
-
-def _stable_sort(
-    x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False
-) -> Any:
-    import torch
-
-    return torch.ops.aten.sort.default(x, dim, descending)
-
-
-def _stable_order(x: Any, **more: Any) -> Any:
-    return _stable_sort(x, **more)[1]
-
-
-def _kth(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The last of the first k, from the end that is nearer."""
-    if not x.dim():
-        return NotImplemented
-    from_end = x.shape[dim] - k + 1
-    count = min(k, from_end)
-    ordered = x.topk(count, dim, largest=from_end < k)
-    parts = (part.narrow(dim, count - 1, 1) for part in ordered)
-    return tuple(part if keepdim else part.squeeze(dim) for part in parts)
 
 
 def _median(x: Any, dim: int, keepdim: bool = False) -> Any:

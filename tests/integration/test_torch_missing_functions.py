@@ -91,6 +91,19 @@ def test_sorts_and_medians_are_torchs() -> None:
     _assert_same(functions, x, torch.arange(12).reshape(3, 4) % 5)
 
 
+def test_bfloat16_is_sorted() -> None:
+    """Rows that no kernel sorts, of which ONNX has no operator before opset 24."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 600).to(torch.bfloat16)
+    x[0, 3] = NAN
+
+    def functions(x: Any) -> Any:
+        values = x.topk(300)[0], x.sort(-1, True)[0], x.gather(1, x.argsort()), x.median(1)[0]
+        return [part.float() for part in (*values, x.kthvalue(300, 1)[0])]
+
+    _assert_same(functions, x)
+
+
 def test_the_median_of_several_nan_is_the_first() -> None:
     x = torch.tensor([[NAN, 1, NAN, 2], [3, 1, NAN, NAN], [4, 1, 2, 3], [NAN, NAN, NAN, NAN]])
     _assert_same(lambda x: (*x.median(1), *x.median(0, True), *x.median(-1, True)), x)

@@ -14,6 +14,7 @@ from autosched.graph.errors import ModelImportError
 from autosched.graph.ir import Result, Value
 from autosched.graph.ops.elementwise import BinaryOp, Where
 from autosched.graph.ops.matmul import MatMul
+from autosched.graph.ops.reduce import ReduceOp
 from autosched.graph.ops.scan import Scan, ScanFunction
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.onnx.importer.gate_functions import Cell, GateFunction, gate_functions
@@ -24,6 +25,7 @@ from sketch.lang.dtypes import is_float
 
 _W, _R, _B, _LENGTHS, _H, _, _P = range(1, 8)  # positions of the inputs after X; c follows h
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_RANK: Final = 3  # of data
 _RESET: Final = 2  # gates of GRU before the one whose share of the state is reset
 
 
@@ -39,11 +41,14 @@ class Factors:
         multiply: a value times a matrix; the builder of the site may be that of a body.
         data: ``[columns, gates * hidden]``, for each direction.
         states: for each direction, what h is multiplied by.
+        joint: whether a row of a product depends on the other rows, as scales of bytes do: data
+            behind the ends of all sequences then count as 0.
     """
 
     multiply: Callable[[Site, str, Operand], str]
     data: Sequence[Operand]
     states: Sequence[Sequence[Operand]]
+    joint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,8 @@ def import_recurrent(site: Site, given: Factors | None = None) -> None:
     if layer.batch_first:
         data = site.step(Transpose((1, 0, 2)), [data])
     factors = given or _weights(layer, len(backwards))
+    if factors.joint:
+        data = _until_all_end(layer, data)
     found = [
         _direction(layer, factors, number, backwards[number], functions[number], data)
         for number in range(len(backwards))
@@ -108,6 +115,12 @@ def _check_shapes(site: Site, directions: int) -> None:
     data, weight, recurrence = (site.type(index).shape for index in (0, _W, _R))
     hidden = site.attributes.get("hidden_size", recurrence[-1])
     rows = KINDS[site.node.op_type].gates * hidden
+    if len(data) != _RANK:
+        raise ModelImportError(
+            f"data {data} have {len(data)} dimensions",
+            f"node {site.label} ({site.node.op_type})",
+            "they must be (steps, batch, columns), or the batch first where layout is 1",
+        )
     if weight != (directions, rows, data[-1]) or recurrence != (directions, rows, hidden):
         raise ModelImportError(
             f"weights {weight} and {recurrence} for data {data}, {directions} directions and "
@@ -147,6 +160,15 @@ def _mask(site: Site, length: int, batch: int) -> str | None:
     steps = np.arange(length, dtype=site.type(_LENGTHS).dtype).reshape(length, 1, 1)
     lengths = site.step(Reshape((1, batch, 1)), [site.input(_LENGTHS)])
     return site.step(BinaryOp("lt"), [site.add_constant("steps", steps), lengths])
+
+
+def _until_all_end(layer: _Layer, data: str) -> str:
+    """``data [length, batch, columns]``; zeros in the steps that no sequence has."""
+    if layer.mask is None:
+        return data
+    site = layer.site
+    some = site.step(ReduceOp("max", (1,), True), [layer.mask])
+    return site.step(Where(), [some, data, site.scalar("zero", 0.0, site.type(0).dtype)])
 
 
 def _weights(layer: _Layer, directions: int) -> Factors:

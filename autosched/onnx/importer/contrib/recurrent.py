@@ -1,7 +1,7 @@
 """Importer of DynamicQuantizeLSTM: an LSTM whose products are those of bytes.
 
 Data are quantised once, and states in every step, as DynamicQuantizeLinear does; gates and states
-are floats.
+are floats.  Steps behind the end of the longest sequence do not count for the scale of data.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
+from autosched.graph.errors import ModelImportError
 from autosched.onnx.importer.composer import Composer, applied
 from autosched.onnx.importer.contrib.products import integer_product
 from autosched.onnx.importer.dynamic_quantize import import_dynamic_quantize
@@ -64,7 +65,8 @@ def import_dynamic_quantize_lstm(site: Site) -> None:
         for weight in weights
     )
     node = helper.make_node("LSTM", names, list(site.node.output))
-    import_recurrent(replace(site, node=node), Factors(_product, data, [[each] for each in states]))
+    factors = Factors(_product, data, [[each] for each in states], joint=True)
+    import_recurrent(replace(site, node=node), factors)
 
 
 def _product(site: Site, value: str, matrix: Operand) -> str:
@@ -82,7 +84,14 @@ def _weight(site: Site, place: int, scale: int) -> _Bytes:
     integers, scales, zeros = (np.asarray(array) for array in arrays)
     if integers.ndim != len(("directions", "columns", "rows")) or str(integers.dtype) not in BYTES:
         raise UnsupportedError(f"weights {integers.dtype}{list(integers.shape)}")
-    directions = len(integers)
+    directions, rows = len(integers), integers.shape[-1]
+    for array in (scales, zeros):
+        if array.size not in (directions, directions * rows):
+            raise ModelImportError(
+                f"scales or zero points {list(array.shape)} for weights {list(integers.shape)}",
+                f"node {site.label} ({site.node.op_type})",
+                f"give one or {rows} for each direction",
+            )
     return _Bytes(
         integers,
         scales.astype(np.float32).reshape(directions, -1),
