@@ -90,15 +90,16 @@ def executable(recorded_for: Target, wanted: Target) -> bool:
 
 
 def akin(recorded_for: Target, wanted: Target) -> bool:
-    """Whether what is fastest on one CPU is likely fast on another, of the same line of processors,
-    such as znver4 and znver5, with as many threads and registers and as wide vectors.
+    """Whether what is fastest on one machine is likely fast on another, of the same line of
+    processors, such as znver4 and znver5, with as many threads and registers and as wide vectors.
     """
-    return recorded_for.kind == "cpu" and _build(recorded_for) == _build(wanted)
+    return _build(recorded_for) == _build(wanted)
 
 
 def _build(target: Target) -> tuple[object, ...]:
     line = target.arch.rstrip("0123456789")
-    return target.kind, line, target.threads, target.vector_bytes, target.registers
+    widths = target.threads, target.vector_bytes, target.registers
+    return target.kind, line, *widths, identity(target).card
 
 
 def has_units_of(recorded_for: Target, wanted: Target) -> bool:
