@@ -122,7 +122,7 @@ def _product(call: RowCall) -> Any:
     call.require(own.axis != own.data.dim() - 1 and other.dim() == 2, "sums over selected rows")
     addend = call.given["self"] if "mat1" in call.given else None
     check_alignment(call, [addend], -2)
-    return call.of_each_row(own.selection)
+    return call.of_each_row(call.selection)
 
 
 def _layer_norm(call: RowCall) -> Any:
