@@ -161,6 +161,14 @@ REFUSED: Final[Mapping[str, tuple[Callable[[Any, Any], Any], str]]] = {
     "cumulated": (lambda x, m: x[m].cumsum(0).sum(0), "an order of selected rows"),
     "joined dimensions": (lambda x, m: x[m].view(-1).sum(), "where torch has"),
     "length": (_length_as_data, "a number of selected rows"),
+    "length as elements": (
+        lambda x, m: torch.full_like(x, x[m].shape[0]),
+        "a number of selected rows",
+    ),
+    "lengths of two dimensions": (
+        lambda x, m: x[0, 0].expand(x[m].shape[0], x[m].shape[0]).sum(),
+        "several lengths",
+    ),
     "order": (lambda x, m: x[m].sort(0).values.sum(0), "sort.default of selected rows"),
     "places": (lambda x, m: x[m][torch.tensor([0, 1])], "self of selected rows"),
     "two masks": (lambda x, m: x[m].sum() + (x[m] * x[~m]).sum(), "rows of several selections"),
