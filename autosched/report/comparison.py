@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -213,7 +213,7 @@ def _run_rival(
     )
     names = [value.name for value in network.outputs]
     if source is not None:
-        inputs = inputs | _given(session, source.values)
+        inputs = inputs | _given(session.get_inputs(), source.values, inputs)
     seconds = []
     with Watch() as watch:
         deadline = time.perf_counter() + _WARMUP_SECONDS
@@ -228,16 +228,30 @@ def _run_rival(
     return found, Benchmark(RIVAL, tuple(seconds), threads, watch.conditions)
 
 
-def _given(session: Any, values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Values of inputs, of the shapes and types that they have in the file."""
+def _given(
+    declared: Sequence[Any], values: Mapping[str, Any], inputs: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Values of inputs, of the shapes and types that they have in the file.
+
+    Args:
+        declared: the inputs of the file, as onnxruntime describes them.
+        values: of some; one number stands for all elements.
+        inputs: of the network; they say how large extents are that only have names.
+    """
     from autosched.onnx.type_names import numpy_name
 
+    extents: dict[Any, int] = {}
+    for value in declared:
+        if value.name in inputs:
+            extents.update(zip(value.shape, inputs[value.name].shape, strict=False))
+    extents.pop(None, None)  # no name: each is another extent
     found = {}
-    for value in session.get_inputs():
+    for value in declared:
         if value.name in values:
             array = np.asarray(values[value.name], numpy_name(value.type))
-            fixed = all(isinstance(extent, int) for extent in value.shape)
-            found[value.name] = np.broadcast_to(array, value.shape) if fixed else array
+            shape = [extents.get(extent, extent) for extent in value.shape]
+            known = all(isinstance(extent, int) for extent in shape)
+            found[value.name] = np.broadcast_to(array, shape) if known else array
     return found
 
 

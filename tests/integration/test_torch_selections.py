@@ -20,8 +20,8 @@ GRAPHS = ("GraphConvolution", "GraphAttention", "GraphMaximum")
 # Those that are compared with torch where a mask selects nothing; of the others torch raises.
 SELECTIONS = (
     "all", "any", "changed within", "copied", "elements", "last of equal", "masked_select",
-    "matrix", "mean", "mean of all", "pairs", "products", "put back", "softmax", "square",
-    "two steps", "whole numbers",
+    "matrix", "mean", "mean of 16 bits", "mean of all", "pairs", "products", "put back", "softmax",
+    "square", "two steps", "whole numbers",
 )  # fmt: skip
 
 

@@ -138,6 +138,7 @@ SELECTIONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "masked_select": lambda x, m: x.masked_select(m.view(-1, 1) & (x > 0)).sum(),
     "matrix": lambda x, m: x.view(ROWS, WIDTH, 1)[m.view(-1, 1) & (x > 0)].prod(0),
     "mean": lambda x, m: x[m].mean(0),
+    "mean of 16 bits": lambda x, m: (x[m].half() * 2 + 15000).mean(0).float(),
     "mean of all": lambda x, m: x[m].mean(),
     "pairs": _pairs,
     "products": _products,
@@ -160,9 +161,21 @@ REFUSED: Final[Mapping[str, tuple[Callable[[Any, Any], Any], str]]] = {
     "cumulated": (lambda x, m: x[m].cumsum(0).sum(0), "an order of selected rows"),
     "joined dimensions": (lambda x, m: x[m].view(-1).sum(), "where torch has"),
     "length": (_length_as_data, "a number of selected rows"),
+    "length as elements": (
+        lambda x, m: torch.full_like(x, x[m].shape[0]),
+        "a number of selected rows",
+    ),
+    "lengths of two dimensions": (
+        lambda x, m: x[0, 0].expand(x[m].shape[0], x[m].shape[0]).sum(),
+        "several lengths",
+    ),
     "order": (lambda x, m: x[m].sort(0).values.sum(0), "sort.default of selected rows"),
     "places": (lambda x, m: x[m][torch.tensor([0, 1])], "self of selected rows"),
     "two masks": (lambda x, m: x[m].sum() + (x[m] * x[~m]).sum(), "rows of several selections"),
+    "sum of two masks": (
+        lambda x, m: torch.addmm(x[~m], x[m], torch.eye(WIDTH)).sum(0),
+        "rows of several selections",
+    ),
     "first": (lambda x, m: x[m][0], "an order of selected rows"),
     "no mask": (lambda x, m: x.unique().sum(), "unique"),
 }

@@ -36,14 +36,14 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
     NaN, integers that overflow, indices out of range, floats that no integer is.
 
     Raises:
-        GraphError: an operator has no ONNX form here (an NHWC one, for example).
+        GraphError: an operator has no ONNX form here (an NHWC one, for example), an output is
+            called like another input, or constants are larger than a model can be.
     """
-    public = _public_names(graph)
-    values = {name: public.get(name, name) for name in graph.types}
-    taken = (*values.values(), *(result.name for result in graph.results))
+    taken = (*graph.types, *(result.name for result in graph.results))
     writer = ModelWriter(taken, opset_for(graph))
+    values = _names(graph, writer)
     for name, array in graph.constants.items():
-        writer.constant(name, array)
+        writer.constant(values[name], array)
     _Nodes(graph, values, writer, "").write()
     for result in graph.results:
         if result.name != values[result.value]:
@@ -62,12 +62,23 @@ def to_onnx(graph: Graph) -> onnx.ModelProto:
     return model
 
 
-def _public_names(graph: Graph) -> dict[str, str]:
-    """Computed values that can simply bear the public name of the output they carry."""
+def _names(graph: Graph, writer: ModelWriter) -> dict[str, str]:
+    """What the values are called: those that are computed bear the names of outputs they carry.
+
+    Raises:
+        GraphError: an output and another input have one name, which a model tells apart by nothing.
+    """
+    carried = {result.name: result.value for result in graph.results}
+    for value in graph.inputs:
+        if carried.get(value.name, value.name) != value.name:
+            raise GraphError(
+                f"an input and an output that is not this input are both called {value.name!r}",
+                hint="give the output another name",
+            )
+    public = {value: name for name, value in carried.items() if value in graph.producers}
     return {
-        result.value: result.name
-        for result in graph.results
-        if result.value in graph.producers and result.name not in graph.types
+        name: public.get(name) or (name if carried.get(name, name) == name else writer.fresh(name))
+        for name in graph.types
     }
 
 

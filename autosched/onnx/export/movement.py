@@ -31,7 +31,9 @@ def reshape(op: Reshape, given: Given) -> OnnxCall:
 
 
 def transpose(op: Transpose, given: Given) -> OnnxCall:
-    """Transpose."""
+    """Transpose; an attribute without numbers would have no type."""
+    if not op.permutation:
+        return call("Identity", given.data)
     return call("Transpose", given.data, perm=op.permutation)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -12,6 +13,10 @@ from autosched.graph.errors import GraphError
 from autosched.graph.ir import Array, Value
 from autosched.host.node_names import free_names
 from autosched.onnx.export.terms import OPSET, GivenValue, OnnxCall, Part
+
+_FLOAT: Final = onnx.defs.OpSchema.AttrType.FLOAT
+# A message of protobuf has no more than 2 GiB; nodes need some of it.
+_MOST_BYTES: Final = (1 << 31) - (1 << 24)
 
 
 class ModelWriter:
@@ -53,13 +58,20 @@ class ModelWriter:
         return found
 
     def constant(self, name: str, array: Array) -> None:
-        """Add a constant."""
+        """Add a constant.  Raises GraphError if it alone is too large."""
+        _check_size(array.nbytes)
         self.constants.append(numpy_helper.from_array(np.array(array), name))
 
     def read_constants(self, results: Iterable[str]) -> list[onnx.TensorProto]:
-        """The constants that nodes read, or that are results; forms make others of some."""
+        """The constants that nodes read, or that are results; forms make others of some.
+
+        Raises:
+            GraphError: they are too large together.
+        """
         read = {*free_names(self.nodes), *results}
-        return [constant for constant in self.constants if constant.name in read]
+        found = [constant for constant in self.constants if constant.name in read]
+        _check_size(sum(len(constant.raw_data) for constant in found))
+        return found
 
     def identity(self, source: str, target: str) -> None:
         """OnnxCall a value once more."""
@@ -97,8 +109,9 @@ class _Expression:
         inputs = [self._input(part, index) for index, part in enumerate(form.inputs)]
         before = [self._writer.fresh(f"{name}.unused") for _ in range(form.output)]
         outputs = [*before, output]
+        attributes = _typed(form, self._writer.opsets[""])
         self._writer.nodes.append(
-            helper.make_node(form.operator, inputs, outputs, name, **form.attributes)
+            helper.make_node(form.operator, inputs, outputs, name, **attributes)
         )
 
     def _input(self, part: Part, index: int) -> str:
@@ -116,6 +129,22 @@ class _Expression:
         name = self._writer.fresh(f"{self._name}.{index}")
         self._writer.constant(name, part)
         return name
+
+
+def _typed(form: OnnxCall, opset: int) -> dict[str, Any]:
+    """Attributes of a form; a whole number is a float where ONNX wants one."""
+    declared = onnx.defs.get_schema(form.operator, opset).attributes
+    return {
+        name: float(value) if declared[name].type == _FLOAT else value
+        for name, value in form.attributes.items()
+    }
+
+
+def _check_size(count: int) -> None:
+    """Raise GraphError if constants have too many bytes."""
+    if count > _MOST_BYTES:
+        most = f"{_MOST_BYTES / 1e9:.1f} GB"
+        raise GraphError(f"constants of {count / 1e9:.1f} GB: an ONNX model has at most {most}")
 
 
 def value_infos(values: Sequence[Value]) -> list[onnx.ValueInfoProto]:

@@ -56,7 +56,8 @@ class RowCall:
         return self.rows[0].selection
 
     def check_selection(self) -> None:
-        """Raise NotTakenError unless all of them have one selection."""
+        """Raise NotTakenError unless there are some, and all of them have one selection."""
+        self.require(bool(self.rows), "a number of selected rows")
         first, *others = [rows.selection for rows in self.rows]
         self.require(all(selection is first for selection in others), "rows of several selections")
 

@@ -30,9 +30,9 @@ _ALONG_OTHERS: Final = (
 
 def of_each_element(call: RowCall) -> Any:
     """Arithmetic: what is broadcast to the rows is the same for all of them."""
-    call.require(bool(call.rows), "a number of selected rows")
+    selection = call.selection
     check_alignment(call, _flat(call), call.rows[0].from_end)
-    return call.of_each_row(call.selection)
+    return call.of_each_row(selection)
 
 
 def _flat(call: RowCall) -> list[Any]:
@@ -60,8 +60,7 @@ def _expanded(call: RowCall) -> Any:
     """Repeated along other dimensions; or one row, as often as rows are selected."""
     value = call["self"]
     if not isinstance(value, SelectedRows):
-        (length,) = parts_of_type(call["size"], Length)
-        return _filled(call, length)
+        return filled(call)
     result = call.of_each_row(value.selection)
     call.require(result.from_end == value.from_end, "rows along several dimensions")
     return SelectedRows(result.data, result.axis, result.selection, value.repeated or value)
@@ -122,7 +121,7 @@ def _product(call: RowCall) -> Any:
     call.require(own.axis != own.data.dim() - 1 and other.dim() == 2, "sums over selected rows")
     addend = call.given["self"] if "mat1" in call.given else None
     check_alignment(call, [addend], -2)
-    return call.of_each_row(own.selection)
+    return call.of_each_row(call.selection)
 
 
 def _layer_norm(call: RowCall) -> Any:

@@ -136,17 +136,20 @@ def _reduced(identity: Callable[[Any], Any], call: RowCall) -> Any:
 
 
 def _mean(call: RowCall) -> Any:
-    """The sum over the number of what is added."""
+    """The sum over the number of what is added, rounded to 16 bits no earlier than torch does."""
+    import torch
+
     own = call.data("self")
     dims = call.dims("dim", own)
     if own.axis not in dims:
         return call.of_each_row(own.selection)
     dtype = call["dtype"] or own.data.dtype
-    total = own.or_else(0).sum(dims, keepdim=bool(call.given.get("keepdim")), dtype=dtype)
+    wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    total = own.or_else(0).sum(dims, keepdim=bool(call.given.get("keepdim")), dtype=wide)
     others = 1
     for dim in dims:
         others *= 1 if dim == own.axis else int(own.data.shape[dim])
-    return total / (own.selection.kept.sum() * others).to(dtype)
+    return (total / (own.selection.kept.sum() * others).to(wide)).to(dtype)
 
 
 def _softmax(call: RowCall) -> Any:

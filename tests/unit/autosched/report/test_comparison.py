@@ -147,3 +147,21 @@ def test_the_rival_is_given_the_values_that_the_network_has(tmp_path: Path) -> N
     module = asd.compile(network, threads=1)
     result = compare(network, module, module, repeats=2, source=OnnxFile(path, values))
     assert result.error == 0.0 and not result.note
+
+
+def test_one_number_fills_an_input_whose_extent_another_one_says(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    make, kinds = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    x, rate, y = (make(name, kinds.FLOAT, ("n", 2)) for name in ("x", "rate", "y"))
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Mul", ["x", "rate"], ["y"])], "g", [x, rate], [y]
+    )
+    path = tmp_path / "model.onnx"
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    network = asd.from_onnx(path, shapes={"x": (3, 2)}, values={"rate": 3})
+    module = asd.compile(network, threads=1)
+    source = OnnxFile(path, {"rate": 3})
+    result = compare(network, module, module, repeats=2, source=source)
+    assert result.error == 0.0 and not result.note

@@ -51,8 +51,8 @@ def test_places_of_rows_are_replaced_before_they_are_repeated() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a result", "cumulated", "first", "joined dimensions", "length", "no mask", "order", "places",
-     "two masks"],
+    ["a result", "cumulated", "first", "joined dimensions", "length", "length as elements",
+     "lengths of two dimensions", "no mask", "order", "places", "sum of two masks", "two masks"],
 )  # fmt: skip
 def test_what_needs_more_is_refused(name: str) -> None:
     function, reason = selections.REFUSED[name]
