@@ -51,6 +51,7 @@ PUBLIC: Final = (
     "autosched.measure.replay",
     "autosched.measure.result",
     "autosched.measure.simulated",
+    "autosched.onnx.export.terms",
     "autosched.onnx.importer.site",
     "autosched.records.best",
     "autosched.records.errors",
