@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from autosched.runtime.backend import runtime_of
 from autosched.runtime.benchmark import Benchmark
 from autosched.runtime.cores import available_cores
+from autosched.runtime.errors import InputError
 from autosched.runtime.table import render_table
+from autosched.system.limits import check_whole
 from autosched.system.numbers import milliseconds
 from autosched.system.stability import Watch
 from sketch.oracle.expected import relative_error
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 # Worker threads of the one before spin for a while after their last region.
 _SETTLE_SECONDS: Final = 0.2
 _WARMUP_SECONDS: Final = 0.1
+# Each module is timed so many times, for a part of its runs.
+_TURNS: Final = 5
+_RUNS_BEFORE_A_TURN: Final = 2
 RIVAL: Final = "onnxruntime"
 TUNED: Final = "tuned"
 # Times that differ by more need a word on it: the larger over the smaller.
@@ -177,7 +182,8 @@ def before_and_after(
     repeats: int = 50,
     told: Told = untold,
 ) -> tuple[Benchmark, Benchmark]:
-    """Times of both modules on the same inputs, one after the other.
+    """Times of both modules on the same inputs, in turns: what slows the machine for a while slows
+    both.
 
     Args:
         untuned: compiled without a log.
@@ -185,14 +191,27 @@ def before_and_after(
         inputs: arrays by name.
         repeats: runs of each.
         told: what is done next.
+
+    Raises:
+        InputError: fewer runs than one.
     """
+    check_whole("repeats", repeats, 1, InputError)
+    told("timing what is untuned and what is tuned, in turns")
+    before: list[Benchmark] = []
+    after: list[Benchmark] = []
+    for share in np.array_split(np.arange(repeats), min(_TURNS, repeats)):
+        for module, turns in ((untuned, before), (tuned, after)):
+            time.sleep(_SETTLE_SECONDS)
+            turns.append(module.benchmark(inputs, len(share), _RUNS_BEFORE_A_TURN))
+    return _joined("untuned", before), _joined(TUNED, after)
 
-    def timed(name: str, module: Module) -> Benchmark:
-        told(f"timing what is {name}")
-        time.sleep(_SETTLE_SECONDS)
-        return replace(module.benchmark(inputs, repeats), name=name)
 
-    return timed("untuned", untuned), timed(TUNED, tuned)
+def _joined(name: str, turns: Sequence[Benchmark]) -> Benchmark:
+    """All turns as one, under the conditions of the one that others disturbed most."""
+    seconds = tuple(second for turn in turns for second in turn.seconds)
+    disturbances = [(c.stolen or 0.0) + (c.others or 0.0) for c in (t.conditions for t in turns)]
+    worst = turns[int(np.argmax(disturbances))]
+    return replace(worst, name=name, seconds=seconds)
 
 
 def _run_rival(

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import autosched as asd
-from autosched.report.comparison import Comparison, OnnxFile, _difference, compare
+from autosched.report.comparison import Comparison, OnnxFile, _difference, before_and_after, compare
 from autosched.runtime.benchmark import Benchmark
+from autosched.runtime.errors import InputError
 from codegen.gpu.emulation.library import compiler
 
 
@@ -58,6 +59,15 @@ def test_infinities_and_nan_are_equal_to_themselves(
     assert found == expected
 
 
+def test_modules_are_timed_in_turns() -> None:
+    module = asd.compile(asd.zoo.build("mlp", image=4), threads=1, effort="none")
+    inputs = module.random_inputs()
+    rows = before_and_after(module, module, inputs, repeats=7)
+    assert [(row.name, len(row.seconds)) for row in rows] == [("untuned", 7), ("tuned", 7)]
+    with pytest.raises(InputError, match="repeats"):
+        before_and_after(module, module, inputs, repeats=0)
+
+
 def test_what_cannot_be_a_number_is_said() -> None:
     found = Comparison((Benchmark("untuned", (1e-3,), 1),), math.inf, "on CPUs")
     assert "in other places than in onnxruntime's" in str(found)
@@ -73,7 +83,7 @@ def test_a_network_against_onnxruntime() -> None:
     steps: list[str] = []
     result = compare(network, module, module, repeats=2, told=steps.append)
     assert [row.name for row in result.rows] == ["untuned", "tuned", "onnxruntime"]
-    assert steps == ["timing what is untuned", "timing what is tuned", "timing onnxruntime"]
+    assert steps == ["timing what is untuned and what is tuned, in turns", "timing onnxruntime"]
     assert result.error is not None and result.error < 1e-5
     assert all(np.isfinite(row.seconds).all() for row in result.rows)
 
