@@ -139,7 +139,7 @@ def compare(
     source: OnnxFile | None = None,
     told: Told = untold,
 ) -> Comparison:
-    """Time both modules, and onnxruntime with as many threads, one after another.
+    """Time both modules in turns, then onnxruntime with as many threads.
 
     Next to a GPU onnxruntime runs on this machine's CPUs; next to an emulated one, whose times are
     estimates, only its results are compared.
