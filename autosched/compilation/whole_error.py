@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from autosched.runtime.archive import Contents
     from sketch.target.target import Target
 
-# Two runs tell the errors of all steps together this well; one more for each step tells them apart.
+# Two runs tell the errors of all steps together this well; one more for each task tells them apart.
 _WELL_WITHIN: Final = 0.7
 # Of the limit: the errors of networks are estimated to 3 % or so.
 _ESTIMATED: Final = 0.95
@@ -168,9 +168,4 @@ def _amplifications(
         executor = loaded.take()
         if moved_together(program, executor, inputs, own, kinds, address) <= _WELL_WITHIN * limit:
             return {}
-        found = amplifications(program, executor, inputs, kinds, address)
-    gains: dict[str, Gains] = {}
-    for number, gain in found.items():
-        known = gains.get(keys[number], (0.0,) * len(gain))
-        gains[keys[number]] = tuple(map(hypot, known, gain))
-    return gains
+        return amplifications(program, executor, inputs, keys, dtypes, address)

@@ -58,8 +58,11 @@ def test_differences_of_like_values_amplify_errors() -> None:
     assert isinstance(loaded, CpuProgram)
     steps = [n for n, step in enumerate(program.steps) if step.info.flops > 0]
     inputs = random_arrays(program.inputs)
-    found = amplifications(program, loaded.take(), inputs, dict.fromkeys(steps, "float32"))
-    ((first,), (second,)) = (found[step] for step in steps)
+    tasks = {step: f"{place}" for place, step in enumerate(steps)}
+    found = amplifications(
+        program, loaded.take(), inputs, tasks, dict.fromkeys(tasks.values(), "float32")
+    )
+    ((first,), (second,)) = found.values()
     assert 70 < first < 300 and 0.5 < second < 2
 
 
@@ -194,8 +197,9 @@ def test_where_no_value_says_anything_errors_stay_what_they_are(others: bool) ->
     steps = [n for n, step in enumerate(program.steps) if "conv" in step.info.name]
     inputs = random_arrays(program.inputs)
     dtypes, errors = {steps[0]: "float32"}, {steps[0]: 3e-6}
-    assert amplifications(program, loaded.take(), inputs, dtypes) == {
-        steps[0]: (1.0, *[0.0] * others)
+    tasks, kinds = {steps[0]: "convolution"}, {"convolution": "float32"}
+    assert amplifications(program, loaded.take(), inputs, tasks, kinds) == {
+        "convolution": (1.0, *[0.0] * others)
     }
     assert moved_together(program, loaded.take(), inputs, errors, dtypes) == pytest.approx(3e-6)
 
