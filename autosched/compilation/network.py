@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from math import inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from autosched.compilation.ahead import ExpectedAhead
+from autosched.compilation.alternatives import alternatives
 from autosched.compilation.check import WrongResultError, device_of
+from autosched.compilation.kernels import Kernels
 from autosched.compilation.recorded import (
     accuracies,
     allowed_records,
@@ -18,9 +20,10 @@ from autosched.compilation.recorded import (
 )
 from autosched.compilation.released import released
 from autosched.compilation.scheduled import Built, Scheduled, UnbuildableRecordError
-from autosched.compilation.unmeasured import accepted, unmeasured
+from autosched.compilation.side_processes import side_processes_for
+from autosched.compilation.unmeasured import accepted, all_unmeasured
 from autosched.compilation.whole_error import add_errors, error_of, held, runs_here
-from autosched.compilation.wires import KernelKey, wire
+from autosched.compilation.wires import wire
 from autosched.graph.extract import Extraction, extract
 from autosched.measure.result import CacheState
 from autosched.records.accuracy import ACCURACIES, Accuracy
@@ -190,27 +193,39 @@ def network_contents(
         left = allowed_records(limits, records)
         keys = [task.key for task in tasks] if of_release else []
         shipped = allowed_records(limits, released(keys, target))
-        known: dict[KernelKey, Built] = {}
-        build = partial(build_contents, network.name, extraction, target, check, accuracy, known)
         limit = allowed_in_network(accuracy)
+        with side_processes_for(len(tasks)) as processes:
+            kernels = Kernels(processes)
+            build = partial(
+                build_contents, network.name, extraction, target, check, accuracy, kernels
+            )
 
-        def choose(task: TaskSpec, records: _Known) -> Scheduled:
-            found = best_known(task, records.of_log, records.of_release, state)
-            return unmeasured(task, quick, check, limits[task]) if found is None else found
+            def choose(tasks: Sequence[TaskSpec], records: _Known) -> list[Scheduled]:
+                known = {
+                    task: best_known(task, records.of_log, records.of_release, state)
+                    for task in tasks
+                }
+                lacking = {task: limits[task] for task in tasks if known[task] is None}
+                drafts = all_unmeasured(lacking, quick, check, processes)
+                found = known | dict(zip(lacking, drafts, strict=True))
+                return [item for item in found.values() if item is not None]
 
-        def contents_of(scheduled: Sequence[Scheduled], records: _Known) -> Contents:
-            def others(item: Scheduled) -> Iterator[Scheduled]:
-                draft = partial(unmeasured, item.task, quick, True, "as written")
-                return other_variants(item, records.of_log, state, draft)
+            def contents_of(scheduled: Sequence[Scheduled], records: _Known) -> Contents:
+                contents, items = build(scheduled)
+                accurate = None
+                if check:
+                    accurate = held(
+                        contents,
+                        items,
+                        limit,
+                        lambda some: alternatives(some, records.of_log, state, quick, processes),
+                    )
+                if accurate is None:
+                    return contents
+                del contents  # its constants
+                return build(accurate)[0]
 
-            contents, items = build(scheduled)
-            accurate = held(contents, items, limit, others) if check else None
-            if accurate is None:
-                return contents
-            del contents  # its constants
-            return build(accurate)[0]
-
-        return _with_buildable(tasks, _Known(left, shipped), choose, contents_of)
+            return _with_buildable(tasks, _Known(left, shipped), choose, contents_of)
 
 
 def error_limits(
@@ -240,8 +255,9 @@ def error_limits(
         state = cache_state_of(extraction, target)
         tasks = network_tasks(extraction, target)
         left = allowed_records(accuracies(extraction, tasks, accuracy), records)
-        known: dict[KernelKey, Built] = {}
-        build = partial(build_contents, network.name, extraction, target, False, accuracy, known)
+        build = partial(
+            build_contents, network.name, extraction, target, False, accuracy, Kernels()
+        )
 
         def limits_of(found: Sequence[Scheduled | None], records: _Known) -> dict[str, float]:
             best = [item for item in found if item is not None]
@@ -249,7 +265,10 @@ def error_limits(
                 return {}
             contents, items = build(best)
             accurate = held(
-                contents, items, limit, lambda item: other_variants(item, records.of_log, state)
+                contents,
+                items,
+                limit,
+                lambda some: [list(other_variants(item, records.of_log, state)) for item in some],
             )
             pairs = zip(items, accurate or items, strict=True)
             return {
@@ -261,7 +280,7 @@ def error_limits(
         return _with_buildable(
             tasks,
             _Known(left),
-            lambda task, records: recorded(task, records.of_log, state),
+            lambda tasks, records: [recorded(task, records.of_log, state) for task in tasks],
             limits_of,
         )
 
@@ -269,7 +288,7 @@ def error_limits(
 def _with_buildable(
     tasks: Sequence[TaskSpec],
     records: _Known,
-    choose: Callable[[TaskSpec, _Known], _Item],
+    choose: Callable[[Sequence[TaskSpec], _Known], Sequence[_Item]],
     make: Callable[[Sequence[_Item], _Known], _Made],
 ) -> _Made:
     """What is made of the schedules of tasks, without records that no code can be made of.
@@ -277,10 +296,10 @@ def _with_buildable(
     Args:
         tasks: of a network.
         records: of a log, and of a release.
-        choose: a schedule of a task, from such records.
+        choose: schedules of tasks, from such records.
         make: raises UnbuildableRecordError for such a record.
     """
-    items, left = {task: choose(task, records) for task in tasks}, records
+    items, left = dict(zip(tasks, choose(tasks, records), strict=True)), records
     while True:
         try:
             return make(tuple(items.values()), left)
@@ -288,7 +307,7 @@ def _with_buildable(
             notify([str(error)])
             left = left.without(error.record)
             again = [task for task in tasks if task.key == error.record.task]
-            items |= {task: choose(task, left) for task in again}
+            items |= zip(again, choose(again, left), strict=True)
 
 
 def build_contents(
@@ -297,7 +316,7 @@ def build_contents(
     target: Target,
     check: bool,
     accuracy: Accuracy,
-    known: dict[KernelKey, Built],
+    kernels: Kernels,
     scheduled: Sequence[Scheduled],
 ) -> tuple[Contents, list[Scheduled]]:
     """Machine code for every task, and how kernels are connected; and the schedules that the tasks
@@ -309,14 +328,14 @@ def build_contents(
         target: for which machine.
         check: run kernels that no one compared with the oracle yet, on sampled regions.
         accuracy: the error budget of variants without a record.
-        known: kernels of earlier calls, which are used again; those of this one are added.
+        kernels: of earlier calls, which are used again; those of this one are added.
         scheduled: a schedule for each task.
     """
-    done = {id(built.item) for built in known.values()}
+    done = {built.item for built in kernels.accepted.values()}
     unchecked = [
         item.task
         for item in scheduled
-        if check and not (id(item) in done or item.checked or item.judged_by_errors)
+        if check and not (item in done or item.checked or item.judged_by_errors)
     ]
     with ExpectedAhead(unchecked) as ahead, device_of(target) as device:
 
@@ -325,7 +344,7 @@ def build_contents(
                 return built.item
             return _accepted(built, accuracy, ahead, device)
 
-        wires = wire(name, extraction, scheduled, target, accept, known)
+        wires = wire(name, extraction, scheduled, target, accept, kernels)
     program, packed = assemble(wires.wiring)
     payloads = {call.name: call.function.payload for call in extraction.host_calls}
     objects = wires.objects | runtime_of(target).common(target)

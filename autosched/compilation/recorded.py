@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -94,12 +94,9 @@ def _is_of_this_machine(item: Scheduled) -> bool:
 
 
 def other_variants(
-    item: Scheduled,
-    records: Sequence[Record],
-    state: CacheState,
-    draft: Callable[[], Scheduled] | None = None,
+    item: Scheduled, records: Sequence[Record], state: CacheState
 ) -> Iterator[Scheduled]:
-    """The best schedule of each other variant of a task.
+    """The best recorded schedule of each other variant of a task.
 
     Their times are compared, so that those of other machines do not count where there are some of
     this one.
@@ -108,17 +105,12 @@ def other_variants(
         item: a schedule of the task.
         records: that are allowed.
         state: cache state whose times are preferred.
-        draft: makes the schedule of the task as it is written where that has no record; None:
-            nothing does.
     """
     own, task = item.candidate.sketch.variant, item.task
     mine = [record for record in records if record.task == task.key]
     here = [record for record in mine if compatible(record.target, task.target)]
     for variant in task.variants:
-        if variant.name == own:
-            continue
-        best = recorded(task, here or mine, state, variant.name)
-        if best is not None:
-            yield best
-        elif draft is not None and variant is task.variants[0]:
-            yield draft()
+        if variant.name != own:
+            best = recorded(task, here or mine, state, variant.name)
+            if best is not None:
+                yield best

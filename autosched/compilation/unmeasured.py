@@ -2,40 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autosched.compilation.check import WrongResultError, check_kernel, checkable, kernel_errors
+from autosched.compilation.drafting import all_predicted
 from autosched.compilation.scheduled import Built, Scheduled
 from autosched.records.accuracy import Accuracy
 from autosched.records.error_budget import allowed
 from autosched.runtime.backend import runtime_of
-from autosched.search.unmeasured import predictable, predicted
+from autosched.search.unmeasured import predictable
 from autosched.system.user_warnings import notify
 from codegen.kernel import Kernel
 
 if TYPE_CHECKING:
     from autosched.compilation.ahead import ExpectedAhead
+    from autosched.compilation.side_processes import SideProcesses
     from autosched.tasks.spec import TaskSpec, Variant
     from codegen.gpu.protocol import Device
 
 
 def unmeasured(task: TaskSpec, quick: bool, check: bool, accuracy: Accuracy) -> Scheduled:
-    """What the draft model likes best of a task.
+    """``all_unmeasured`` of one task.
+
+    Args:
+        task: without a record that is of use.
+        quick: the draft model sees few candidates.
+        check: its kernel is compared with the oracle, where it can run here.
+        accuracy: "as written": no other variant.
+    """
+    return all_unmeasured({task: accuracy}, quick, check)[0]
+
+
+def all_unmeasured(
+    tasks: Mapping[TaskSpec, Accuracy],
+    quick: bool,
+    check: bool,
+    processes: SideProcesses | None = None,
+) -> list[Scheduled]:
+    """What the draft model likes best of each task.
 
     For a CPU it is computed as it is written where its kernel will not be checked: nothing is known
     of the errors of a variant then.
 
     Args:
-        task: without a record that is of use.
+        tasks: without a record that is of use; "as written": no other variant.
         quick: the draft model sees few candidates, as the task is written.
         check: kernels are compared with the oracle, where they can run here.
-        accuracy: "as written": no other variant.
+        processes: share in it; None: there are none.
     """
-    others: tuple[Variant, ...] = ()
-    if check and accuracy != "as written" and not quick:
-        others = predictable(task, runtime_of(task.target).in_process and checkable(task))
-    return Scheduled.unmeasured(task, predicted(task, quick, others))
+    others: list[tuple[Variant, ...]] = []
+    for task, accuracy in tasks.items():
+        own: tuple[Variant, ...] = ()
+        if check and accuracy != "as written" and not quick:
+            own = predictable(task, runtime_of(task.target).in_process and checkable(task))
+        others.append(own)
+    found = all_predicted(list(tasks), quick, others, processes)
+    return [Scheduled.unmeasured(task, own) for task, own in zip(tasks, found, strict=True)]
 
 
 def accepted(

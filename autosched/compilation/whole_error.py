@@ -41,7 +41,7 @@ def held(
     contents: Contents,
     items: Sequence[Scheduled],
     limit: float,
-    others: Callable[[Scheduled], Iterable[Scheduled]],
+    others: Callable[[Sequence[Scheduled]], Sequence[Sequence[Scheduled]]],
 ) -> list[Scheduled] | None:
     """The schedules with which variants add at most ``limit`` to the errors of a network's outputs,
     relative to their largest elements; None where those that it has do.
@@ -54,7 +54,7 @@ def held(
         contents: of the network with ``items``.
         items: its schedules, one a task.
         limit: relative error.
-        others: other schedules of a task, with less error, one a variant; asked where necessary.
+        others: other schedules of tasks, with less error, one a variant; asked where necessary.
     """
     if limit == inf:
         return None
@@ -64,10 +64,10 @@ def held(
     gains = _amplifications(contents, errors, {key: dtype for key, _, dtype in found}, limit)
     if _largest(errors, gains) <= limit:
         return None
+    moving = [item for item in items if item.task.key in gains]
     choices = {
-        item.task.key: [_choice(one, item) for one in (item, *others(item))]
-        for item in items
-        if item.task.key in gains
+        item.task.key: [_choice(one, item) for one in (item, *own)]
+        for item, own in zip(moving, others(moving), strict=True)
     }
     numbers = within_all(list(choices.values()), [gains[key] for key in choices], limit)
     chosen = {

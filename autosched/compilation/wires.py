@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.compilation.kernels import KernelForm, KernelKey, Kernels
 from autosched.compilation.loop_parts import inner_name, loop_parts
-from autosched.compilation.scheduled import (
-    Built,
-    Scheduled,
-    UnbuildableRecordError,
-    expected_seconds,
-)
+from autosched.compilation.scheduled import Built, Scheduled, expected_seconds
 from autosched.graph.extract import Extraction
 from autosched.graph.host_call import HostCall
 from autosched.graph.loop_call import LoopCall
@@ -25,7 +21,6 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import RepeatedSteps, StepInfo, TensorSpec
 from autosched.runtime.wiring import Call, HostBinding, Inside, Wiring
 from autosched.tasks.compulsory_traffic import compulsory_bytes, written_bytes
-from autosched.tasks.kernel import kernel_of
 from codegen.backend import backend_of
 from sketch.analysis.function_calls import function_calls
 from sketch.lang.dtypes import size_of
@@ -34,10 +29,6 @@ from sketch.target.target import Target
 
 if TYPE_CHECKING:
     from autosched.graph.ir import Value
-    from codegen.kernel import CompiledKernel
-
-# A scheduled task, the strides of its arguments, the arguments that start at any element.
-KernelKey = tuple[int, frozenset[tuple[str, tuple[int, ...]]], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +54,7 @@ def wire(
     scheduled: Sequence[Scheduled],
     target: Target,
     accept: Callable[[Built], Scheduled],
-    known: dict[KernelKey, Built],
+    kernels: Kernels,
 ) -> Wires:
     """Machine code for every task, and the values that connect the kernels.
 
@@ -73,10 +64,10 @@ def wire(
         scheduled: a schedule for each task.
         target: for which machine.
         accept: (kernel) to the schedule of its task: its own, or another to build instead.
-        known: accepted kernels of earlier calls, which are used again; those of this one are added,
-            also where it fails.
+        kernels: of earlier calls, which are used again; those of this one are added, also where it
+            fails.
     """
-    wires = _Wires(extraction, scheduled, target, accept, known)
+    wires = _Wires(extraction, scheduled, target, accept, kernels)
     wires.add(extraction, _Scope())
     wiring = Wiring(
         name=name,
@@ -124,9 +115,9 @@ class _Wires:
         scheduled: Sequence[Scheduled],
         target: Target,
         accept: Callable[[Built], Scheduled],
-        known: dict[KernelKey, Built],
+        kernels: Kernels,
     ) -> None:
-        self._accept, self._known = accept, known
+        self._accept, self._kernels = accept, kernels
         self._by_dag = {id(item.task.dag): item for item in scheduled}
         self._alignment = backend_of(target).argument_alignment
         self._labels = {id(array): label for label, array in extraction.constants.items()}
@@ -144,6 +135,8 @@ class _Wires:
         for name, part in extraction.parts.items():
             offset = part.offset * size_of(types[name].dtype)
             self.parts[scope.name(name)] = Inside(scope.name(part.whole), offset)
+        subgraphs = [call for call in extraction.calls if isinstance(call, Subgraph)]
+        self._kernels.begin([self._form(extraction, call, scope) for call in subgraphs])
         for call in extraction.calls:
             if isinstance(call, Subgraph):
                 self.calls.append(self._call(extraction, call, scope))
@@ -210,19 +203,24 @@ class _Wires:
         first = part.first is not None and self._is_loose(part.first)
         return begins or first or self._is_loose(part.whole)
 
+    def _form(self, extraction: Extraction, subgraph: Subgraph, scope: _Scope) -> KernelForm:
+        """The kernel of a call, as far as it is known."""
+        item = self._by_dag[id(subgraph.dag)]
+        return KernelForm(item, _strides(extraction, subgraph), self._loose(subgraph, scope))
+
     def _built(self, extraction: Extraction, subgraph: Subgraph, scope: _Scope) -> Built:
         """The task's kernel, one for each way in which its values lie in memory."""
-        strides, dag = _strides(extraction, subgraph), id(subgraph.dag)
-        apart, loose = frozenset(strides.items()), self._loose(subgraph, scope)
-        while (key := (id(self._by_dag[dag]), apart, loose)) not in self.built:
-            if key in self._known:
-                self.built[key] = self._known[key]
+        form, accepted = self._form(extraction, subgraph, scope), self._kernels.accepted
+        while (key := (form.item, form.places)) not in self.built:
+            if key in accepted:
+                self.built[key] = accepted[key]
                 continue
-            item = self._by_dag[dag]
-            kernel = _build(len(self._known), item, strides, loose)
-            accepted = self._by_dag[dag] = self._accept(Built(item, kernel, strides))
-            if accepted.candidate is item.candidate:
-                self._known[id(accepted), apart, loose] = Built(accepted, kernel, strides)
+            kernel = self._kernels.build(form)
+            item = self._accept(Built(form.item, kernel, form.strides))
+            if item.candidate is form.item.candidate:
+                accepted[item, form.places] = Built(item, kernel, form.strides)
+            self._by_dag[id(subgraph.dag)] = item
+            form = replace(form, item=item)
         return self.built[key]
 
 
@@ -232,22 +230,6 @@ def _strides(extraction: Extraction, subgraph: Subgraph) -> dict[str, tuple[int,
     types, parts = extraction.graph.types, extraction.parts
     places = {name: (parts[v], types[v].shape) for name, v in values.items() if v in parts}
     return {name: p.strides for name, (p, shape) in places.items() if not p.is_dense(shape)}
-
-
-def _build(
-    number: int,
-    item: Scheduled,
-    strides: Mapping[str, tuple[int, ...]],
-    loose: frozenset[str],
-) -> CompiledKernel:
-    try:
-        return kernel_of(
-            item.candidate, item.task.target, f"k{number}", strides, loose, item.short_sums
-        )
-    except Exception as error:  # steps of a record may be such as no rule makes
-        if item.recalled is None:
-            raise
-        raise UnbuildableRecordError(item.recalled.record, error) from error
 
 
 def _host_binding(call: HostCall) -> HostBinding:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import pickle
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
-from typing import TypeVar
+from collections.abc import Mapping
+from concurrent.futures import Future
+from functools import partial
 
-from autosched.measure.child import Child, again_when_killed
+from autosched.measure.child import Child
+from autosched.measure.child_pool import Borrow, ChildPool
 from autosched.measure.errors import ChildDiedError, ChildTimeoutError
 from autosched.measure.options import MeasureOptions
 from autosched.measure.result import Failure
@@ -19,7 +19,6 @@ from autosched.tasks.candidate import Candidate
 from sketch.schedule.decision import DecisionId
 from sketch.schedule.sketch import Sketch
 
-_Answer = TypeVar("_Answer")
 Built = bytes | Failure
 """A pickled ``codegen.kernel.CompiledKernel``, or why there is none.
 
@@ -49,34 +48,37 @@ class SketchCache:
 
 
 class BuildPool:
-    """Threads that each borrow a building child for one request at a time.
+    """Building children, as many as there are CPUs.
 
-    ``build_reference`` names the function that builds (`function_reference.reference_of`).
+    Args:
+        zygote: forks them.
+        build_reference: names the function that builds (`function_reference.reference_of`).
+        count: of children.
+        options: time limits.
     """
 
     def __init__(
         self, zygote: Zygote, build_reference: str, count: int, options: MeasureOptions
     ) -> None:
         self._options = options
-        self._idle: SimpleQueue[Child] = SimpleQueue()
-        for _ in range(count):
-            self._idle.put(Child(zygote, "build", build_reference))
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="autosched-build")
+        self._children = ChildPool(zygote, "build", build_reference, count)
 
     def build(self, candidate: Candidate, payload: bytes) -> Future[TimedBuild]:
         """Start building; ``payload`` is the pickled sketch."""
         values = {name: int(value) for name, value in candidate.values.items()}
-        return self._threads.submit(self._build, candidate.sketch.key, payload, values)
+        return self._children.submit(partial(self._build, candidate.sketch.key, payload, values))
 
     def reference(self, dag: bytes, seed: int) -> Future[Built]:
         """Start computing the oracle's result (a pickled ``Reference``) of a pickled DAG."""
-        return self._threads.submit(self._reference, dag, seed)
+        return self._children.submit(partial(self._reference, dag, seed))
 
     def work(self, function: str, payload: bytes) -> Future[bytes | None]:
         """Start whatever a function makes of bytes; None where it fails."""
-        return self._threads.submit(self._work, function, payload)
+        return self._children.work(function, payload, self._options.build_timeout_s)
 
-    def _build(self, key: str, payload: bytes, values: Mapping[DecisionId, int]) -> TimedBuild:
+    def _build(
+        self, key: str, payload: bytes, values: Mapping[DecisionId, int], borrow: Borrow
+    ) -> TimedBuild:
         limit = self._options.build_timeout_s
 
         def build(child: Child) -> TimedBuild:
@@ -86,48 +88,29 @@ class BuildPool:
             return TimedBuild(built, time.perf_counter() - began)
 
         try:
-            return self._borrow(build)
+            return borrow(build)
         except ChildDiedError as error:
             died = f"the compiler died: {error.output}"
             return TimedBuild(Failure("compile", error.kind, died))
         except ChildTimeoutError:
             return TimedBuild(Failure("timeout", "build", f"not built in {limit:g} s"))
 
-    def _reference(self, dag: bytes, seed: int) -> Built:
+    def _reference(self, dag: bytes, seed: int, borrow: Borrow) -> Built:
         limit = self._options.reference_timeout_s
         try:
-            return self._borrow(lambda child: child.call("reference", dag, seed, timeout_s=limit))
+            return borrow(lambda child: child.call("reference", dag, seed, timeout_s=limit))
         except ChildDiedError as error:
             return Failure("verify", error.kind, f"the oracle died: {error.output}")
         except ChildTimeoutError:
             return Failure("timeout", "reference", f"no reference in {limit:g} s")
 
-    def _work(self, function: str, payload: bytes) -> bytes | None:
-        limit = self._options.build_timeout_s
-        try:
-            return self._borrow(
-                lambda child: child.call("work", function, payload, timeout_s=limit)
-            )
-        except (ChildDiedError, ChildTimeoutError):
-            return None
-
-    def _borrow(self, request: Callable[[Child], _Answer]) -> _Answer:
-        """What a child that is idle answers; waits for one.  Asks again if it is killed."""
-        child = self._idle.get()
-        try:
-            return again_when_killed(lambda: request(child))
-        finally:
-            self._idle.put(child)
-
     def cancel(self) -> None:
         """Drop what waits to be built."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._children.cancel()
 
     def join(self) -> None:
         """Wait for what is being built, and let go of the children that the zygote ended with it.
 
         What is being built fails at once where the zygote was closed.
         """
-        self._threads.shutdown(wait=True)
-        while not self._idle.empty():
-            self._idle.get().close()
+        self._children.join()

@@ -67,15 +67,6 @@ class Builder:
             return failure("compile", error)
         return pickle.dumps(kernel, protocol=pickle.HIGHEST_PROTOCOL)
 
-    def work(self, function: str, payload: bytes) -> bytes | None:
-        """What a function makes of ``payload``; None where it fails: who asked does it again."""
-        try:
-            with uncollected():
-                result: bytes = resolve(function)(payload)
-        except Exception:  # the boundary
-            return None
-        return result
-
     def reference(self, dag: bytes, seed: int) -> bytes | Failure:
         """The oracle's result for the task's inputs of ``seed``, pickled."""
         try:
@@ -85,6 +76,16 @@ class Builder:
         except Exception as error:  # the boundary
             return failure("verify", error)
         return pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def work(function: str, payload: bytes) -> bytes | None:
+    """What a function makes of ``payload``; None where it fails: who asked does it again."""
+    try:
+        with uncollected():
+            result: bytes = resolve(function)(payload)
+    except Exception:  # the boundary
+        return None
+    return result
 
 
 def failure(stage: Any, error: Exception) -> Failure:
@@ -103,6 +104,11 @@ def serve_builder(channel: Channel, build_reference: str) -> None:
             "sketch": builder.sketch,
             "build": builder.build,
             "reference": builder.reference,
-            "work": builder.work,
+            "work": work,
         },
     )
+
+
+def serve_work(channel: Channel, _setup: None) -> None:
+    """Do whatever is asked, until the channel closes; somebody waits for it."""
+    serve(channel, {"work": work})

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from autosched.measure.builder import serve_builder
+from autosched.measure.builder import serve_builder, serve_work
 from autosched.measure.channel import Channel
 from autosched.measure.cpu_worker import serve_timing
 
@@ -34,6 +34,7 @@ def _serve_gpu_timing(channel: Channel, setup: Any) -> None:
 
 ROLES: Final[Mapping[str, Callable[[Channel, Any], None]]] = {
     "build": serve_builder,
+    "work": serve_work,
     "time-cpu": serve_timing,
     "time-gpu": _serve_gpu_timing,
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched.compilation import wires
+from autosched.compilation import kernels
 from autosched.compilation.network import extract_checked, network_contents, network_tasks
 from autosched.compilation.recorded import other_variants, recorded
 from autosched.compilation.scheduled import Scheduled
@@ -178,7 +178,7 @@ def test_kernels_are_kept_where_a_record_has_no_code(monkeypatch: pytest.MonkeyP
             raise ValueError("no code")
         return kernel_of(candidate, *rest)
 
-    monkeypatch.setattr(wires, "kernel_of", failing)
+    monkeypatch.setattr(kernels, "kernel_of", failing)
     with pytest.warns(AutoschedWarning, match="no code"):
         contents = network_contents(net, TARGET, records)
     assert all(step.info.algorithm == "" for step in contents[0].kernel_steps)

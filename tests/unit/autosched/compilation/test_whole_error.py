@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import autosched as asd
-from autosched.compilation import unmeasured, wires
+from autosched.compilation import kernels, unmeasured
 from autosched.compilation.network import network_contents
 from autosched.compilation.scheduled import Scheduled
 from autosched.graph.builder import GraphBuilder
@@ -91,7 +91,7 @@ def test_networks_that_make_errors_large_have_short_sums(monkeypatch: pytest.Mon
         asked.append(rest[-1])
         return kernel_of(candidate, *rest)
 
-    monkeypatch.setattr(wires, "kernel_of", spy)
+    monkeypatch.setattr(kernels, "kernel_of", spy)
     same = weights()
     inputs = {"image": np.random.default_rng(1).standard_normal((1, CHANNELS, 12, 12), np.float32)}
     found: dict[Accuracy, Array] = {}

@@ -1,0 +1,96 @@
+"""What the draft model likes best of many tasks; other processes share in the work."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from autosched.compilation.side_processes import SideProcesses, answer_of
+from autosched.search.unmeasured import Predicted, predicted
+from autosched.tasks.candidate import Candidate
+from autosched.tasks.spec import TaskSpec, Variant
+from sketch.schedule.sketch import Sketch
+
+if TYPE_CHECKING:
+    from sketch.schedule.decision import DecisionId
+    from sketch.schedule.steps import Step
+    from sketch.target.target import Target
+
+_DRAFTED_BY: Final = "autosched.compilation.drafting:answer"
+
+_Request = tuple[tuple[Variant, ...], "Target", bool, tuple[str, ...]]
+_Answer = list[tuple[str, tuple["Step", ...], dict["DecisionId", int], float]]
+
+
+def all_predicted(
+    tasks: Sequence[TaskSpec],
+    quick: bool,
+    others: Sequence[tuple[Variant, ...]],
+    processes: SideProcesses | None,
+) -> list[tuple[Predicted, ...]]:
+    """``search.unmeasured.predicted`` of each task.
+
+    Args:
+        tasks: what is compiled.
+        quick: the draft model sees few candidates of the reference.
+        others: of each task, the forms that it may be computed in, other than as it is written.
+        processes: begin with the largest tasks, and this one with the smallest; None: there are
+            none.
+    """
+    work = sorted(zip(tasks, others, strict=True), key=_size, reverse=True)
+    coming = [
+        None
+        if processes is None or task.rules is not None  # only this process may know these
+        else processes.begin(_DRAFTED_BY, _request(task, quick, own))
+        for task, own in work
+    ]
+    found: dict[TaskSpec, tuple[Predicted, ...]] = {}
+    for (task, own), item in reversed(list(zip(work, coming, strict=True))):
+        answered = answer_of(item)
+        found[task] = predicted(task, quick, own) if answered is None else _drafts(task, answered)
+    return [found[task] for task in tasks]
+
+
+def _size(work: tuple[TaskSpec, tuple[Variant, ...]]) -> int:
+    """Stages of all forms: what takes long."""
+    task, others = work
+    return sum(len(variant.dag.stages) for variant in (task.variants[0], *others))
+
+
+def answer(request: bytes) -> bytes:
+    """What another process answers."""
+    variants, target, quick, names = _unpickled(request)
+    task = TaskSpec(variants, target)
+    found = predicted(task, quick, tuple(task.variant(name) for name in names))
+    drafts: _Answer = [_plain(item) for item in found]
+    return pickle.dumps(drafts, pickle.HIGHEST_PROTOCOL)
+
+
+def _request(task: TaskSpec, quick: bool, others: tuple[Variant, ...]) -> bytes:
+    names = tuple(variant.name for variant in others)
+    request: _Request = (task.variants, task.target, quick, names)
+    return pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+
+
+def _unpickled(request: bytes) -> _Request:
+    found: _Request = pickle.loads(request)
+    return found
+
+
+def _plain(item: Predicted) -> tuple[str, tuple[Step, ...], dict[DecisionId, int], float]:
+    """Without the program, which the asking process has."""
+    sketch, values = item.candidate.sketch, item.candidate.values
+    return sketch.variant, sketch.steps, {n: int(v) for n, v in values.items()}, item.share
+
+
+def _drafts(task: TaskSpec, answered: bytes) -> tuple[Predicted, ...]:
+    found: _Answer = pickle.loads(answered)
+    return tuple(
+        Predicted(Candidate(_sketch(task, variant, steps), values), share)
+        for variant, steps, values, share in found
+    )
+
+
+def _sketch(task: TaskSpec, variant: str, steps: tuple[Step, ...]) -> Sketch:
+    return Sketch(task.variant(variant).dag, steps, task.target, variant)

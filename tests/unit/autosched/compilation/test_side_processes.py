@@ -1,0 +1,140 @@
+"""Other processes draft and build what this one would, and whatever they do not do, it does."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+import autosched as asd
+from autosched.compilation import drafting, kernels, side_processes
+from autosched.compilation.network import network_contents
+from autosched.compilation.side_processes import (
+    SideProcesses,
+    answer_of,
+    side_processes_for,
+)
+from autosched.graph.builder import GraphBuilder
+from autosched.graph.ir import Network, Value
+from autosched.graph.ops.conv import Conv
+from autosched.graph.ops.elementwise import UnaryOp
+from autosched.graph.ops.shape import Concat
+from codegen.host import host_target
+
+TARGET = host_target(1)
+CHANNELS = (4, 6, 8, 10, 12, 16, 20, 24)
+
+
+@pytest.fixture
+def processes() -> Iterator[SideProcesses]:
+    with SideProcesses(2) as started:
+        yield started
+
+
+def branches() -> Network:
+    """Convolutions of different sizes, some of which write into parts of one result."""
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder("branches")
+    value = builder.input(Value("image", (1, CHANNELS[0], 12, 12)))
+    parts = []
+    for n, (before, after) in enumerate(zip(CHANNELS, CHANNELS[1:], strict=False)):
+        weight = rng.standard_normal((after, before, 3, 3), np.float32) / before
+        value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, builder.constant(f"w{n}", weight)])
+        value = builder.add(UnaryOp("relu"), [value])
+        parts.append(value)
+    parts.append(builder.add(UnaryOp("tanh"), [value]))
+    return Network("branches", builder.finish({"result": builder.add(Concat(1), parts)}))
+
+
+def test_a_network_is_the_same_whoever_drafts_and_builds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers: list[bytes | None] = []
+
+    def waited_for(coming: Future[bytes | None]) -> bytes | None:
+        answers.append(coming.result())
+        return answers[-1]
+
+    monkeypatch.setattr(side_processes, "usable_cpus", lambda: 1)
+    alone, constants, objects, payloads = network_contents(branches(), TARGET)
+    monkeypatch.setattr(side_processes, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(drafting, "answer_of", waited_for)
+    monkeypatch.setattr(kernels, "answer_of", waited_for)
+    program, *others = network_contents(branches(), TARGET)
+    assert len(answers) == 2 * (len(objects) - 1)  # but for what all kernels share
+    assert None not in answers
+    assert program == alone
+    assert others[1:] == [objects, payloads]
+    np.testing.assert_array_equal(others[0], constants)
+
+
+def test_few_tasks_and_one_cpu_are_for_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    with side_processes_for(2) as none:
+        assert none is None
+    monkeypatch.setattr(side_processes, "usable_cpus", lambda: 1)
+    with side_processes_for(100) as none:
+        assert none is None
+
+
+def test_what_no_process_began_is_not_waited_for(processes: SideProcesses) -> None:
+    waiting: Future[bytes | None] = Future()
+    assert answer_of(waiting) is None and waiting.cancelled()
+    assert answer_of(None) is None
+
+
+@pytest.mark.parametrize("function", ["os:abort", "no.such.module:f", "math:sqrt"])
+def test_processes_that_die_or_fail_answer_nothing(processes: SideProcesses, function: str) -> None:
+    assert processes.begin(function, b"").result() is None
+    answered = processes.begin("base64:b64encode", b"later").result()
+    assert answered == b"bGF0ZXI="
+
+
+def test_all_processes_end_with_the_block() -> None:
+    with SideProcesses(2) as processes:
+        pids = {_pid(processes) for _ in range(4)}
+        for _ in range(50):
+            processes.begin(f"{__name__}:doze", b"")
+    threads = [thread.name for thread in threading.enumerate()]
+    assert not any(name.startswith("autosched-work") for name in threads)
+    assert not any(map(_runs, pids))
+
+
+def _pid(processes: SideProcesses) -> int:
+    found = processes.begin(f"{__name__}:own_pid", b"").result()
+    assert found is not None
+    return int(found)
+
+
+def doze(_: bytes) -> bytes:
+    time.sleep(0.2)
+    return b""
+
+
+def own_pid(_: bytes) -> bytes:
+    return str(os.getpid()).encode()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_machine_without_room_for_processes_compiles_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What cannot be started is done here."""
+    monkeypatch.setattr(side_processes, "usable_cpus", lambda: 2)
+    monkeypatch.setattr("sys.executable", "/no/such/python")
+    data = np.random.default_rng(1).standard_normal((1, CHANNELS[0], 12, 12), np.float32)
+    module = asd.compile(branches(), target=TARGET)
+    result = module.run({"image": data})["result"]
+    assert result.shape == (1, sum(CHANNELS[1:]) + CHANNELS[-1], 12, 12)
+    assert np.isfinite(result).all()
