@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def branches() -> Network:
     builder = GraphBuilder("branches")
     value = builder.input(Value("image", (1, CHANNELS[0], 12, 12)))
     parts = []
-    for n, (before, after) in enumerate(zip(CHANNELS, CHANNELS[1:], strict=False)):
+    for n, (before, after) in enumerate(pairwise(CHANNELS)):
         weight = rng.standard_normal((after, before, 3, 3), np.float32) / before
         value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, builder.constant(f"w{n}", weight)])
         value = builder.add(UnaryOp("relu"), [value])
