@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
 from autosched.compilation.side_processes import SideProcesses, answer_of
@@ -35,20 +37,23 @@ def all_predicted(
         tasks: what is compiled.
         quick: the draft model sees few candidates of the reference.
         others: of each task, the forms that it may be computed in, other than as it is written.
-        processes: begin with the largest tasks, and this one with the smallest; None: there are
-            none.
+        processes: begin with the largest tasks, while this one goes on with the smallest, if that
+            seems to be worth it; None: there are none.
     """
-    work = sorted(zip(tasks, others, strict=True), key=_size, reverse=True)
-    coming = [
-        None
-        if processes is None or task.rules is not None  # only this process may know these
-        else processes.begin(_DRAFTED_BY, _request(task, quick, own))
-        for task, own in work
-    ]
+    work = sorted(zip(tasks, others, strict=True), key=_size)
+    coming: dict[TaskSpec, Future[bytes | None]] = {}
     found: dict[TaskSpec, tuple[Predicted, ...]] = {}
-    for (task, own), item in reversed(list(zip(work, coming, strict=True))):
-        answered = answer_of(item)
+    began, done = time.perf_counter(), 0
+    for number, (task, own) in enumerate(work):
+        answered = answer_of(coming.get(task))
         found[task] = predicted(task, quick, own) if answered is None else _drafts(task, answered)
+        done += _size((task, own))
+        left = work[number + 1 :]
+        left_s = (time.perf_counter() - began) * sum(map(_size, left)) / done
+        if not coming and processes is not None and processes.worth(left_s):
+            for other, its in reversed(left):  # the largest first
+                if other.rules is None:  # others are known to this process only
+                    coming[other] = processes.begin(_DRAFTED_BY, _request(other, quick, its))
     return [found[task] for task in tasks]
 
 

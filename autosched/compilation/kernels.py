@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sketch.target.target import Target
 
 _BUILT_BY: Final = "autosched.compilation.kernels:answer"
+# A typical kernel takes so long to build.
+_KERNEL_S: Final = 0.04
 
 Places = tuple[frozenset[tuple[str, tuple[int, ...]]], frozenset[str]]
 """The strides of arguments that do not lie in one piece, the arguments that start anywhere."""
@@ -71,12 +73,12 @@ class Kernels:
 
     def begin(self, forms: Iterable[KernelForm]) -> None:
         """Have kernels built that will be needed, in their order."""
-        for form in forms:
-            if form.code not in self._begun:
-                symbol = self._symbol(form)
-                if self._processes is not None:
-                    asked = self._processes.begin(_BUILT_BY, _request(form, symbol))
-                    self._coming[form.code] = asked
+        new = {form.code: form for form in forms if form.code not in self._begun}
+        symbols = {code: self._symbol(form) for code, form in new.items()}
+        if self._processes is not None and self._processes.worth(_KERNEL_S * len(new)):
+            for code, form in new.items():
+                asked = self._processes.begin(_BUILT_BY, _request(form, symbols[code]))
+                self._coming[code] = asked
 
     def build(self, form: KernelForm) -> CompiledKernel:
         """The code of a kernel.

@@ -20,7 +20,7 @@ from autosched.compilation.recorded import (
 )
 from autosched.compilation.released import released
 from autosched.compilation.scheduled import Built, Scheduled, UnbuildableRecordError
-from autosched.compilation.side_processes import side_processes_for
+from autosched.compilation.side_processes import SideProcesses
 from autosched.compilation.unmeasured import accepted, all_unmeasured
 from autosched.compilation.whole_error import add_errors, error_of, held, runs_here
 from autosched.compilation.wires import wire
@@ -194,7 +194,7 @@ def network_contents(
         keys = [task.key for task in tasks] if of_release else []
         shipped = allowed_records(limits, released(keys, target))
         limit = allowed_in_network(accuracy)
-        with side_processes_for(len(tasks)) as processes:
+        with SideProcesses() as processes:
             kernels = Kernels(processes)
             build = partial(
                 build_contents, network.name, extraction, target, check, accuracy, kernels

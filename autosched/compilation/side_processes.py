@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Final
 
 from autosched.measure.child_pool import ChildPool
@@ -12,20 +10,26 @@ from autosched.measure.zygote import Zygote
 from codegen.closeable import Closeable
 from codegen.cpu_share import usable_cpus
 
-# Tasks from which on processes are worth their start, which takes as long as some of these.
-_LEAST_TASKS: Final = 8
+# Their start takes half a second of a CPU, and so does the first task of each.
+_WORTH_S: Final = 1.5
 # One of them may take so long for one task.
 _LIMIT_S: Final = 120.0
 
 
 class SideProcesses(Closeable):
-    """A context manager.  What they do not get to is to be done by who asked."""
+    """As many as there are CPUs, started when there is work for them; a context manager.
 
-    def __init__(self, count: int) -> None:
-        """``count``: of processes."""
+    What they do not get to is to be done by who asked.
+    """
+
+    def __init__(self) -> None:
+        self._count = usable_cpus()
         self._zygote = Zygote()
-        self._zygote.begin()
-        self._children = ChildPool(self._zygote, "work", None, count)
+        self._children: ChildPool | None = None
+
+    def worth(self, seconds: float) -> bool:
+        """Whether what takes this process so long is sooner done with them."""
+        return self._children is not None or (self._count > 1 and seconds > _WORTH_S)
 
     def begin(self, function: str, payload: bytes) -> Future[bytes | None]:
         """Start what a function makes of bytes; requests are begun in their order.
@@ -34,24 +38,17 @@ class SideProcesses(Closeable):
             function: see ``measure.function_reference``.
             payload: for it.
         """
+        if self._children is None:
+            self._zygote.begin()
+            self._children = ChildPool(self._zygote, "work", None, self._count)
         return self._children.work(function, payload, _LIMIT_S)
 
     def close(self) -> None:
         """End all processes; a second call does nothing."""
-        self._children.cancel()
-        self._zygote.close()
-        self._children.join()
-
-
-@contextmanager
-def side_processes_for(tasks: int) -> Iterator[SideProcesses | None]:
-    """Processes to compile so many tasks with; None where those would not be done any sooner."""
-    cpus = usable_cpus()
-    if cpus < 2 or tasks < _LEAST_TASKS:
-        yield None
-        return
-    with SideProcesses(min(cpus, tasks // 2)) as processes:
-        yield processes
+        if self._children is not None:
+            self._children.cancel()
+            self._zygote.close()
+            self._children.join()
 
 
 def answer_of(coming: Future[bytes | None] | None) -> bytes | None:

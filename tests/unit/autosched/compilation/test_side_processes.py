@@ -18,7 +18,6 @@ from autosched.compilation.network import network_contents
 from autosched.compilation.side_processes import (
     SideProcesses,
     answer_of,
-    side_processes_for,
 )
 from autosched.graph.builder import GraphBuilder
 from autosched.graph.ir import Network, Value
@@ -33,7 +32,7 @@ CHANNELS = (4, 6, 8, 10, 12, 16, 20, 24)
 
 @pytest.fixture
 def processes() -> Iterator[SideProcesses]:
-    with SideProcesses(2) as started:
+    with SideProcesses() as started:
         yield started
 
 
@@ -57,29 +56,35 @@ def test_a_network_is_the_same_whoever_drafts_and_builds_it(
 ) -> None:
     answers: list[bytes | None] = []
 
-    def waited_for(coming: Future[bytes | None]) -> bytes | None:
+    def waited_for(coming: Future[bytes | None] | None) -> bytes | None:
+        if coming is None:  # the smallest task, by which it is estimated what the others take
+            return None
         answers.append(coming.result())
         return answers[-1]
 
     monkeypatch.setattr(side_processes, "usable_cpus", lambda: 1)
     alone, constants, objects, payloads = network_contents(branches(), TARGET)
     monkeypatch.setattr(side_processes, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(side_processes, "_WORTH_S", 0.0)
     monkeypatch.setattr(drafting, "answer_of", waited_for)
     monkeypatch.setattr(kernels, "answer_of", waited_for)
     program, *others = network_contents(branches(), TARGET)
-    assert len(answers) == 2 * (len(objects) - 1)  # but for what all kernels share
+    assert len(answers) == 2 * (len(objects) - 1) - 1  # but for what all kernels share
     assert None not in answers
     assert program == alone
     assert others[1:] == [objects, payloads]
     np.testing.assert_array_equal(others[0], constants)
 
 
-def test_few_tasks_and_one_cpu_are_for_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    with side_processes_for(2) as none:
-        assert none is None
+def test_little_work_and_one_cpu_are_for_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_processes, "usable_cpus", lambda: 2)
+    with SideProcesses() as processes:
+        assert not processes.worth(0.1) and processes.worth(10.0)
+        processes.begin(f"{__name__}:own_pid", b"").result()
+        assert processes.worth(0.1)  # they are there
     monkeypatch.setattr(side_processes, "usable_cpus", lambda: 1)
-    with side_processes_for(100) as none:
-        assert none is None
+    with SideProcesses() as processes:
+        assert not processes.worth(10.0)
 
 
 def test_what_no_process_began_is_not_waited_for(processes: SideProcesses) -> None:
@@ -96,7 +101,7 @@ def test_processes_that_die_or_fail_answer_nothing(processes: SideProcesses, fun
 
 
 def test_all_processes_end_with_the_block() -> None:
-    with SideProcesses(2) as processes:
+    with SideProcesses() as processes:
         pids = {_pid(processes) for _ in range(4)}
         for _ in range(50):
             processes.begin(f"{__name__}:doze", b"")
@@ -133,6 +138,7 @@ def test_a_machine_without_room_for_processes_compiles_as_well(
 ) -> None:
     """What cannot be started is done here."""
     monkeypatch.setattr(side_processes, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(side_processes, "_WORTH_S", 0.0)
     monkeypatch.setattr("sys.executable", "/no/such/python")
     data = np.random.default_rng(1).standard_normal((1, CHANNELS[0], 12, 12), np.float32)
     module = asd.compile(branches(), target=TARGET)
