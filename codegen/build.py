@@ -5,6 +5,7 @@ from __future__ import annotations
 from codegen.kernel import SYMBOL, Kernel, argument_of
 from codegen.llvm.machine import emit_object, triple_of
 from codegen.llvm.module import ModuleText, emit_module
+from codegen.overwritable import overwritable
 from codegen.passes.claim_outputs import claim_outputs
 from codegen.passes.clip import clip
 from codegen.passes.fetch_rows import fetch_rows
@@ -83,4 +84,5 @@ def build(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> Kernel:
         workspace_bytes=module.workspace_bytes,
         target=target,
         instructions=module.instructions,
+        overwrites=overwritable(nest),
     )

@@ -54,6 +54,10 @@ class CompiledKernel(Protocol):
     def object_code(self) -> bytes:
         """An object file (CPU) or a cubin (CUDA)."""
 
+    @property
+    def overwrites(self) -> frozenset[str]:
+        """Names of the inputs that may lie where the output is to lie."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -63,6 +67,7 @@ class Kernel:
     of ``workspace_bytes`` that starts at a multiple of ``BUFFER_ALIGNMENT``; a team of at most
     ``target.threads`` threads, or null, and the caller computes everything.
     ``instructions`` counts the arithmetic and memory instructions that were emitted.
+    ``overwrites``: inputs that may lie where the output is to lie (``overwritable``).
     """
 
     name: str
@@ -72,6 +77,7 @@ class Kernel:
     workspace_bytes: int
     target: Target
     instructions: int
+    overwrites: frozenset[str] = frozenset()
 
     @property
     def workspaces(self) -> tuple[tuple[str, int], ...]:

@@ -15,6 +15,7 @@ from autosched.runtime.errors import AssemblyError
 from autosched.runtime.lifetimes import lifetimes_of
 from autosched.runtime.memory import allocate, view
 from autosched.runtime.memory_plan import ONE_THREAD, Block, Shares, align, plan_memory
+from autosched.runtime.overwritten import overwritten
 from autosched.runtime.program import (
     Argument,
     ExecutionPlan,
@@ -50,10 +51,14 @@ def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
     places, constants_bytes = _place_constants(wiring.constants, alignment)
     lifetimes = lifetimes_of(wiring)
     direct = direct_outputs(wiring, lifetimes) if backend.writes_outputs else {}
-    in_arena = (n for n in lifetimes if n in wiring.sizes and n not in direct)
-    in_memory = [Block(n, wiring.sizes[n], *lifetimes[n]) for n in in_arena]
+    in_arena = {n: lifetimes[n] for n in lifetimes if n in wiring.sizes and n not in direct}
+    before = overwritten(wiring, lifetimes, in_arena.keys())
+    in_memory = [
+        Block(name, wiring.sizes[name], *span) for name, span in _joined(in_arena, before).items()
+    ]
     plan = plan_memory(in_memory + _workspaces(wiring), _shares(wiring.target, backend), alignment)
     places |= {name: Place("arena", offset) for name, offset in plan.offsets.items()}
+    places |= {name: places[first] for name, first in before.items()}
     places |= {name: Place("output", number) for name, number in direct.items()}
     others = (name for name in lifetimes if name not in wiring.sizes)
     places |= {name: Place("host", number) for number, name in enumerate(others)}
@@ -71,6 +76,18 @@ def assemble(wiring: Wiring) -> tuple[ExecutionPlan, NDArray[np.uint8]]:
         loops=wiring.loops,
     )
     return program, _fill_constants(wiring.constants, places, constants_bytes)
+
+
+def _joined(
+    lifetimes: Mapping[str, tuple[int, int]], before: Mapping[str, str]
+) -> dict[str, tuple[int, int]]:
+    """Lifetimes of places: those of values, and of what lies there ``before`` them, are one."""
+    spans: dict[str, tuple[int, int]] = {}
+    for name, (first, last) in lifetimes.items():
+        place = before.get(name, name)
+        known_first, known_last = spans.get(place, (first, last))
+        spans[place] = min(first, known_first), max(last, known_last)
+    return spans
 
 
 def check_no_nan(constants: Arrays) -> None:

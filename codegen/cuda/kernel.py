@@ -92,6 +92,11 @@ class CudaKernel:
         return self.source.workspaces
 
     @property
+    def overwrites(self) -> frozenset[str]:
+        """None: what threads have read through a cache may be read there by others."""
+        return frozenset()
+
+    @property
     def buffer_bytes(self) -> tuple[int, ...]:
         """Bytes of the arguments, then of the workspaces."""
         dense = (math.prod(a.shape) * size_of(a.dtype) for a in self.arguments)

@@ -29,6 +29,7 @@ class FakeKernel:
     symbol: str
     arguments: tuple[FakeArgument, ...]
     workspace_bytes: int = 0
+    overwrites: frozenset[str] = frozenset()
 
     @property
     def workspaces(self) -> tuple[tuple[str, int], ...]:
