@@ -75,7 +75,8 @@ def build(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> Kernel:
         CodegenError: the nest has no machine code on this target.
         TargetError: LLVM does not know the target.
     """
-    module = emit(nest, target, symbol)
+    prepared = prepare(nest, target)
+    module = emit_module(prepared, target, symbol, triple_of(target))
     return Kernel(
         name=nest.name,
         symbol=symbol,
@@ -84,5 +85,5 @@ def build(nest: LoopNest, target: Target, symbol: str = SYMBOL) -> Kernel:
         workspace_bytes=module.workspace_bytes,
         target=target,
         instructions=module.instructions,
-        overwrites=overwritable(nest),
+        overwrites=overwritable(nest, prepared),
     )

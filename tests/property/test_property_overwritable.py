@@ -13,9 +13,11 @@ from codegen.build import build
 from codegen.kernel import Kernel
 from codegen.llvm.jit import call, load
 from sketch.dag.dag import ComputeDAG
+from sketch.lang import reducers
 from sketch.lang.dtypes import numpy_dtype
-from sketch.lang.expr import Expr
-from sketch.lang.tensor import compute, placeholder
+from sketch.lang.expr import Expr, binary
+from sketch.lang.functions import exp
+from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
 from sketch.population.population import mutate, sample
 from sketch.rules.generate import generate
@@ -31,12 +33,13 @@ COMMON = examples(
 )  # fmt: skip
 
 
+WIDTHS = st.sampled_from([1, 3, 9, 16, 37])
+
+
 @st.composite
 def maps(draw: Any) -> ComputeDAG:
     """An expression of elements: the same ones, of other rows, turned, or spread."""
-    shape = draw(
-        st.tuples(st.integers(1, 4), st.integers(1, 9), st.sampled_from([1, 3, 9, 16, 37]))
-    )
+    shape = draw(st.tuples(st.integers(1, 4), st.integers(1, 9), WIDTHS))
     a, b, c = shape
     dtypes = draw(st.tuples(*[st.sampled_from(NUMBERS)] * 3))
     x, y = (placeholder(shape, d, n) for d, n in zip(dtypes[:2], "xy", strict=True))
@@ -53,6 +56,38 @@ def maps(draw: Any) -> ComputeDAG:
     return ComputeDAG([compute(shape, element, name="out")])
 
 
+@st.composite
+def sums(draw: Any) -> ComputeDAG:
+    """Products, windows, or normalised rows, and what is added to them, or multiplies them."""
+    rows, terms, columns = draw(st.integers(1, 20)), draw(st.integers(1, 40)), draw(WIDTHS)
+    r = placeholder((rows, columns), name="r")
+    x = placeholder((rows + 2, terms), name="x")
+    w = placeholder((terms, columns), name="w", constant=draw(st.booleans()))
+    y = placeholder((rows, columns), name="y")
+    k, t = reduce_axis(terms), reduce_axis(3)
+    kind = draw(st.sampled_from(["product", "windows", "softmax", "row"]))
+    if kind == "softmax":
+        j, n = reduce_axis(columns), reduce_axis(columns)
+        most = compute((rows,), lambda i: reducers.max(y[i, j], j), name="most")
+        power = compute((rows, columns), lambda i, c: exp(y[i, c] - most[i]), name="power")
+        whole = compute((rows,), lambda i: reducers.sum(power[i, n], n), name="whole")
+        first = compute((rows, columns), lambda i, c: power[i, c] / whole[i], name="share")
+    elif kind == "row":
+        j = reduce_axis(columns)
+        whole = compute((rows,), lambda i: reducers.sum(r[i, j], j), name="whole")
+        first = compute((rows, columns), lambda i, c: y[i, c] - whole[i], name="centred")
+    elif kind == "windows":
+        taps = reducers.sum
+        first = compute(
+            (rows, columns), lambda i, c: taps(x[i + t, k] * w[k, c], (t, k)), name="first"
+        )
+    else:
+        first = compute((rows, columns), lambda i, c: reducers.sum(x[i, k] * w[k, c], k), name="p")
+    joined = draw(st.sampled_from(["add", "mul", "max"]))
+    out = lambda i, c: binary("max", binary(joined, first[i, c], r[i, c]), -1.0)  # noqa: E731
+    return ComputeDAG([compute((rows, columns), out, name="out")])
+
+
 def arrays_of(kernel: Kernel, rng: np.random.Generator) -> list[np.ndarray]:
     found = []
     for argument in kernel.arguments:
@@ -62,7 +97,9 @@ def arrays_of(kernel: Kernel, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 @COMMON
-@given(maps(), st.integers(0, len(TARGETS) - 1), st.integers(0, 7), st.integers(0, 2**32 - 1))
+@given(
+    maps() | sums(), st.integers(0, len(TARGETS) - 1), st.integers(0, 7), st.integers(0, 2**32 - 1)
+)
 def test_the_output_may_lie_where_the_kernel_says(
     dag: ComputeDAG, target: int, choice: int, seed: int
 ) -> None:

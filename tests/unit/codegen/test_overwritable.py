@@ -32,6 +32,21 @@ def rows_sum(x: Mapping[str, Tensor]) -> Tensor:
     return compute((N,), lambda i: total(x["a"][i, k], k), name="out")
 
 
+def product(x: Mapping[str, Tensor]) -> Tensor:
+    k = reduce_axis(N)
+    return compute((N, N), lambda i, j: total(x["a"][i, k] * x["weight"][k, j], k), name="product")
+
+
+def residual(x: Mapping[str, Tensor]) -> Tensor:
+    found = product(x)
+    return compute((N, N), lambda i, j: found[i, j] + x["b"][i, j], name="out")
+
+
+def own_residual(x: Mapping[str, Tensor]) -> Tensor:
+    found = product(x)
+    return compute((N, N), lambda i, j: found[i, j] + x["a"][i, j], name="out")
+
+
 def of_all(x: Mapping[str, Tensor]) -> Tensor:
     mean = rows_sum(x)
     return compute((N, N), lambda i, j: x["a"][i, j] - mean[i], name="centred")
@@ -48,6 +63,9 @@ CASES: Final[Mapping[str, tuple[Make, set[str]]]] = {
     "a weight": (over(lambda x, i, j: x["a"][i, j] + x["weight"][i, j]), {"a"}),
     "a sum": (rows_sum, set()),
     "what is read before": (of_all, set()),
+    "what is added to a product": (residual, {"b"}),
+    "a factor of a product": (product, set()),
+    "a factor that is added, too": (own_residual, set()),
 }
 
 
