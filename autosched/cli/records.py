@@ -174,6 +174,7 @@ def _prune_arguments(parser: Parser) -> None:
 
 def _prune(args: argparse.Namespace) -> None:
     from autosched.records.backup import backed_up
+    from autosched.records.errors import RecordError
     from autosched.records.log import RecordLog
     from autosched.records.merge import check_lossless, prune, spared
     from autosched.records.store import open_store
@@ -185,6 +186,10 @@ def _prune(args: argparse.Namespace) -> None:
     records = unique(found.records)
     if args.model is not None:
         records = _replayable(records, args.model)
+        if found.records and not records:
+            raise RecordError(
+                "no record is of a task of this network", args.log, "name another model"
+            )
     records = prune(records, args.keep)
     store = open_store(output)
     if args.output is None and isinstance(store, RecordLog):

@@ -152,7 +152,12 @@ class CpuProgram:
         count = self._program.target.threads
         chosen = tuple(sorted(available_cores())[:count] if cores is None else cores)
         if len(chosen) != count:
-            raise AssemblyError(f"cannot pin {count} threads to {len(chosen)} cores")
+            threads = "1 thread" if count == 1 else f"{count} threads"
+            raise AssemblyError(
+                f"cannot pin {threads} to {len(chosen)} cores",
+                self._program.name,
+                "give one core for each thread, or compile for fewer threads",
+            )
         check_cores(chosen)
         self._cores = chosen
 
