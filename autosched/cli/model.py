@@ -27,6 +27,7 @@ from autosched.cli.waiting import Waiting
 from autosched.graph.errors import GraphError
 from autosched.records.accuracy import ACCURACIES
 from autosched.system.errors import WorkloadError
+from autosched.system.numbers import counted
 from autosched.system.user_warnings import notify
 from autosched.tuning.options import EFFORTS
 from codegen.denormals import DENORMALS, Denormals
@@ -248,7 +249,7 @@ def check_threads(target: Target) -> None:
 
     cores = len(available_cores())
     if target.threads > cores and runtime_of(target).in_process:
-        shared = f"{target.threads} threads share {cores} CPUs"
+        shared = f"{target.threads} threads share {counted(cores, 'CPU')}"
         notify([f"{shared}: times will be longer than on as many CPUs"])
 
 

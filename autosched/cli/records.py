@@ -22,7 +22,7 @@ from autosched.cli.command import (
     write_json,
 )
 from autosched.cli.model import open_network
-from autosched.system.numbers import significant
+from autosched.system.numbers import counted, significant
 from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
@@ -200,8 +200,8 @@ def _prune(args: argparse.Namespace) -> None:
     own = found.records if copy is None or output == args.log else None
     kept = "" if copy is None else f"; what it was is in {copy}"
     store.replace(records, own)
-    size = _size(store)
-    say(args, f"{store.name}: {len(found.records)} -> {len(records)} records{size}{kept}")
+    change = f"{len(found.records)} -> {counted(len(records), 'record')}"
+    say(args, f"{store.name}: {change}{_size(store)}{kept}")
 
 
 def _replayable(records: Sequence[Record], model: str) -> tuple[Record, ...]:
@@ -254,7 +254,7 @@ def _report_written(args: argparse.Namespace, written: RecordSet, output: str) -
 
     notify(written.warnings)
     store = open_store(output)
-    say(args, f"{store.name}: {len(written.records)} records{_size(store)}")
+    say(args, f"{store.name}: {counted(len(written.records), 'record')}{_size(store)}")
 
 
 def _size(store: RecordStore) -> str:
