@@ -296,7 +296,7 @@ def _import(args: argparse.Namespace) -> None:
     found = _read(args.logs)
     added = store.add_new(found.records)
     there = len(found.records) - added
-    say(args, f"{store.name}: {added} records added, {there} were there")
+    say(args, f"{store.name}: {counted(added, 'record')} added, {there} were there")
 
 
 def _upgrade_arguments(parser: Parser) -> None:
