@@ -39,7 +39,7 @@ def from_onnx(
     """
     from autosched.system.memory_limit import enough_memory
 
-    require("onnx", "from_onnx", "onnx")
+    require("onnx", "from_onnx", '"autosched[onnx]"')
     from autosched.onnx.importer import from_onnx as read
 
     with enough_memory("importing an ONNX model"):

@@ -34,6 +34,8 @@ LABELS = {
 }
 
 LEGEND = (
+    "- **bold**: the fastest of a row. Compare times of one row only: tables were measured on",
+    "  different days.",
     "- *ratio*: fastest rival / autosched, and the lower end of its bootstrap 90 % interval over",
     "  interleaved rounds.",
     "- *of FMA peak*: operations of the definition over time, relative to a loop of multiply-adds.",
@@ -78,8 +80,7 @@ def comparison_table(rows: Sequence[Json]) -> Iterator[str]:
             [
                 row["name"].replace("_", " "),
                 str(row["threads"]),
-                f"**{_ms(row['ours_ms'])}**",
-                *(_ms(row["rivals_ms"].get(rival)) for rival in rivals),
+                *_times(row, rivals),
                 f"{row['ratio']:.2f} ({row['ratio_low']:.2f})" if "ratio" in row else "",
                 *("" if share is None else f"{share:.0%}" for _ in of_peak),
             ]
@@ -100,8 +101,7 @@ def untuned_table(rows: Sequence[Json]) -> Iterator[str]:
                 row["name"],
                 str(row["threads"]),
                 f"{row['compile_s']:.1f}",
-                f"**{_ms(row['ours_ms'])}**",
-                *(_ms(row["rivals_ms"].get(rival)) for rival in rivals),
+                *_times(row, rivals),
                 f"{row['ratio']:.2f} ({row['ratio_low']:.2f})" if "ratio" in row else "",
                 "" if tuned is None else f"{tuned:.2f}",
             ]
@@ -293,16 +293,16 @@ def generate_page(results: Path) -> str:
         contents = list(read_all(results, name))
         lines += [f"## {title}", ""] if contents else []
         for content in contents:
-            lines += _section("Milliseconds", table, content)
+            cpu = content["machine"]["cpu"]
+            unit = "geometric means of the ratio" if table is modules_table else "milliseconds"
+            lines += _section(f"{cpu}, {unit}", table, content)
     return "\n".join((*LEGEND_OF_PAGE, "", *lines)).rstrip() if lines else NOTHING
 
 
 def _section(head: str, table: Callable[[Sequence[Json]], Iterator[str]], content: Json) -> Lines:
     """One table of one machine."""
-    said = (
-        "Geometric means of the ratio" if table is modules_table else f"{head} (smaller is better)"
-    )
-    return [f"{said}:", "", *table(content["rows"]), "", environment(content), ""]
+    better = "" if table is modules_table else " (smaller is better)"
+    return [f"{head}{better}:", "", *table(content["rows"]), "", environment(content), ""]
 
 
 def replaced(readme: str, content: str) -> str:
@@ -320,6 +320,13 @@ def replaced(readme: str, content: str) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+def _times(row: Json, rivals: Sequence[str]) -> Iterator[str]:
+    """Our time and those of the rivals; the shortest is bold."""
+    times = [row["ours_ms"], *(row["rivals_ms"].get(rival) for rival in rivals)]
+    fastest = min(time for time in times if time is not None)
+    return (f"**{_ms(time)}**" if time == fastest else _ms(time) for time in times)
 
 
 def _ms(value: float | None) -> str:

@@ -101,6 +101,9 @@ def _outputs(args: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """Where to write the library, and the file for autosched."""
     from autosched.runtime.library_path import library_path
 
+    for option, path in (("-o", args.output), ("--save", args.save)):
+        if path == "":
+            raise UsageError(f"{option} names no file", hint="give the path of what to write")
     library = None if args.output is None else library_path(args.output, _stem(args))
     saved = None if args.save is None else Path(args.save)
     if library is not None and library.suffix == COMPILED_SUFFIX:

@@ -23,6 +23,9 @@ _PARSERS: Final[Mapping[str, Callable[[str], int | float]]] = {
     "float": float,
     "bool": lambda text: _TRUTH[text.lower()],
 }
+_WORDS: Final[Mapping[str, str]] = {
+    "int": "a whole number", "float": "a number", "bool": "true or false", "None": "none"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +96,5 @@ def _value(name: str, text: str, item: Field[Any]) -> int | float | str | None:
     try:
         return parser(text)
     except (ValueError, KeyError):
-        raise UsageError(f"{name} is {text!r}", "--set", f"give {' or '.join(kinds)}") from None
+        words = " or ".join(_WORDS.get(kind, kind) for kind in kinds)
+        raise UsageError(f"{name} is {text!r}", "--set", f"give {words}") from None

@@ -27,6 +27,7 @@ from autosched.cli.waiting import Waiting
 from autosched.graph.errors import GraphError
 from autosched.records.accuracy import ACCURACIES
 from autosched.system.errors import WorkloadError
+from autosched.system.numbers import counted
 from autosched.system.user_warnings import notify
 from autosched.tuning.options import EFFORTS
 from codegen.denormals import DENORMALS, Denormals
@@ -248,7 +249,7 @@ def check_threads(target: Target) -> None:
 
     cores = len(available_cores())
     if target.threads > cores and runtime_of(target).in_process:
-        shared = f"{target.threads} threads share {cores} CPUs"
+        shared = f"{target.threads} threads share {counted(cores, 'CPU')}"
         notify([f"{shared}: times will be longer than on as many CPUs"])
 
 
@@ -335,12 +336,22 @@ def is_compiled(args: argparse.Namespace) -> bool:
 
 def check_compiled(args: argparse.Namespace) -> None:
     """Raise UsageError when options are given that a compiled module has fixed already."""
-    given = [args.log, args.threads, args.configuration, args.accuracy, args.effort]
-    given += [args.precision, args.precision_bound, args.precision_data, args.args or None]
-    if any(value is not None for value in given):
+    values = {
+        "--log": args.log,
+        "--target": None if args.target == "cpu" else args.target,
+        "--threads": args.threads,
+        "--args": args.args or None,
+        "--configuration": args.configuration,
+        "--effort": args.effort,
+        "--accuracy": args.accuracy,
+        "--precision": args.precision,
+        "--precision-bound": args.precision_bound,
+        "--precision-data": args.precision_data,
+    }
+    given = [option for option, value in values.items() if value is not None]
+    if given:
         raise UsageError(
-            "--log, --threads, --args, --configuration, --accuracy, --precision and --effort are "
-            "fixed in a compiled module",
+            f"{' and '.join(given)}: fixed in a compiled module",
             args.model,
-            "leave them out",
+            f"leave {'it' if len(given) == 1 else 'them'} out, or compile the model again",
         )

@@ -22,7 +22,7 @@ from autosched.cli.command import (
     write_json,
 )
 from autosched.cli.model import open_network
-from autosched.system.numbers import significant
+from autosched.system.numbers import counted, significant
 from autosched.system.user_warnings import notify
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ def _prune_arguments(parser: Parser) -> None:
 
 def _prune(args: argparse.Namespace) -> None:
     from autosched.records.backup import backed_up
+    from autosched.records.errors import RecordError
     from autosched.records.log import RecordLog
     from autosched.records.merge import check_lossless, prune, spared
     from autosched.records.store import open_store
@@ -185,6 +186,10 @@ def _prune(args: argparse.Namespace) -> None:
     records = unique(found.records)
     if args.model is not None:
         records = _replayable(records, args.model)
+        if found.records and not records:
+            raise RecordError(
+                "no record is of a task of this network", args.log, "name another model"
+            )
     records = prune(records, args.keep)
     store = open_store(output)
     if args.output is None and isinstance(store, RecordLog):
@@ -195,8 +200,8 @@ def _prune(args: argparse.Namespace) -> None:
     own = found.records if copy is None or output == args.log else None
     kept = "" if copy is None else f"; what it was is in {copy}"
     store.replace(records, own)
-    size = _size(store)
-    say(args, f"{store.name}: {len(found.records)} -> {len(records)} records{size}{kept}")
+    change = f"{len(found.records)} -> {counted(len(records), 'record')}"
+    say(args, f"{store.name}: {change}{_size(store)}{kept}")
 
 
 def _replayable(records: Sequence[Record], model: str) -> tuple[Record, ...]:
@@ -249,7 +254,7 @@ def _report_written(args: argparse.Namespace, written: RecordSet, output: str) -
 
     notify(written.warnings)
     store = open_store(output)
-    say(args, f"{store.name}: {len(written.records)} records{_size(store)}")
+    say(args, f"{store.name}: {counted(len(written.records), 'record')}{_size(store)}")
 
 
 def _size(store: RecordStore) -> str:
@@ -291,7 +296,7 @@ def _import(args: argparse.Namespace) -> None:
     found = _read(args.logs)
     added = store.add_new(found.records)
     there = len(found.records) - added
-    say(args, f"{store.name}: {added} records added, {there} were there")
+    say(args, f"{store.name}: {counted(added, 'record')} added, {there} were there")
 
 
 def _upgrade_arguments(parser: Parser) -> None:

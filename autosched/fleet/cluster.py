@@ -108,7 +108,7 @@ def connect(address: str | None = None) -> RayCluster:
         FleetError: it cannot be reached, or a machine lacks our package or has another release.
         MissingPackageError: Ray is not installed.
     """
-    require("ray", "measuring on a cluster", "autosched[ray]")
+    require("ray", "measuring on a cluster", '"autosched[ray]"')
     import ray
 
     own = not ray.is_initialized()

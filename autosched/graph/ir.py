@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from autosched.graph.errors import GraphError
 from autosched.graph.ops.base import Op, Shape, TensorType, check_size
 from autosched.graph.precision import AS_WRITTEN, ReducedLayers
+from autosched.system.numbers import counted
 from sketch.html import html_table
 from sketch.lang.dtypes import SUPPORTED
 
@@ -146,7 +147,8 @@ class Network:
     def __repr__(self) -> str:
         inputs = ", ".join(f"{v.name}: {v.type}" for v in self.inputs)
         outputs = ", ".join(f"{v.name}: {v.type}" for v in self.outputs)
-        return f"Network({self.name}, {inputs} -> {outputs}, {len(self.graph.nodes)} nodes)"
+        nodes = counted(len(self.graph.nodes), "node")
+        return f"Network({self.name}, {inputs} -> {outputs}, {nodes})"
 
     def _repr_html_(self) -> str:
         """Inputs and outputs, and how many operators there are of each kind."""

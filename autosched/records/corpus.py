@@ -21,6 +21,7 @@ from autosched.records.core_key import core_key
 from autosched.records.errors import RecordError
 from autosched.records.identity import compatible
 from autosched.records.record import Record
+from autosched.system.numbers import counted
 from autosched.system.optional_packages import data_frame
 from autosched.tasks.spec import TaskSpec
 from sketch.dag.dag_json import dag_from_json, dag_to_json
@@ -171,7 +172,8 @@ class Corpus:
         return len(self.programs)
 
     def __str__(self) -> str:
-        return f"{len(self.programs)} programs, {len(self.measured_tasks)} tasks"
+        programs = counted(len(self.programs), "program")
+        return f"{programs}, {counted(len(self.measured_tasks), 'task')}"
 
     @property
     def measured_tasks(self) -> tuple[CorpusTask, ...]:

@@ -98,9 +98,15 @@ def read_corpus(path: Path) -> Corpus:
         if version <= FORMAT:
             return _corpus(arrays)
     except OSError as error:
-        raise RecordError(f"the corpus cannot be read: {error.strerror}", str(path)) from error
+        raise RecordError(
+            f"the corpus cannot be read: {error.strerror}", str(path), "check the path"
+        ) from error
     except _UNREADABLE as error:
-        raise RecordError(f"not a corpus, or damaged: {error}", str(path)) from error
+        raise RecordError(
+            f"not a corpus, or damaged: {error}",
+            str(path),
+            "give a file of `autosched costmodel collect`",
+        ) from error
     raise RecordError(
         f"corpus format {version} is newer than {FORMAT}, which this release reads",
         str(path),

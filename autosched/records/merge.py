@@ -51,7 +51,7 @@ def read_all(logs: Sequence[AnyLog]) -> RecordSet:
     warnings: list[str] = []
     for store in map(open_store, logs):
         if not store.exists():
-            raise RecordError("the log does not exist", store.name)
+            raise RecordError("the log does not exist", store.name, "check the path")
         part = store.read()
         records += part.records
         warnings += part.warnings

@@ -21,6 +21,7 @@ from autosched.records.shared import (
     references,
 )
 from autosched.records.title import Title, is_title, read_title
+from autosched.system.numbers import counted
 from autosched.system.optional_packages import data_frame
 from autosched.system.user_warnings import notify
 from sketch.errors import quoted
@@ -46,9 +47,10 @@ class RecordSet:
     missing: str = ""
 
     def __repr__(self) -> str:
-        tasks = len({record.task for record in self.records})
-        skipped = f", {len(self.warnings)} warnings" if self.warnings else ""
-        return f"RecordSet({len(self.records)} records of {tasks} tasks{skipped})"
+        records = counted(len(self.records), "record")
+        tasks = counted(len({record.task for record in self.records}), "task")
+        skipped = f", {counted(len(self.warnings), 'warning')}" if self.warnings else ""
+        return f"RecordSet({records} of {tasks}{skipped})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame: one row a record, the columns of ``rows.row_of``.

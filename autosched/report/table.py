@@ -8,7 +8,7 @@ from typing import Final
 
 from autosched.report.events import ProgressSnapshot, TaskRow
 from autosched.runtime.peaks import Peaks
-from autosched.system.numbers import milliseconds, significant
+from autosched.system.numbers import counted, milliseconds, significant
 from autosched.system.stability import MOST_DEVIATION, relative_deviation, share
 
 # Columns in the order of their importance: where they do not all fit, later ones are left out.
@@ -127,9 +127,10 @@ def _retimed_cells(row: TaskRow) -> list[str]:
 def status(view: ProgressSnapshot) -> str:
     """One line: trials, estimated total, times."""
     left = f", {duration(view.left_s)} left" if math.isfinite(view.left_s) else ""
-    limit = "" if view.trials_limit is None else f"/{view.trials_limit}"
+    limit = view.trials_limit
+    done = counted(view.trials, "trial") if limit is None else f"{view.trials}/{limit} trials"
     return (
-        f"{view.trials}{limit} trials, estimated total {with_unit(view.total_s)}, "
+        f"{done}, estimated total {with_unit(view.total_s)}, "
         f"{duration(view.elapsed_s)} elapsed{left}"
     )
 
@@ -139,7 +140,7 @@ def summary_lines(view: ProgressSnapshot) -> list[str]:
     reason = f" ({view.stopped})" if view.stopped else ""
     kind = " (re-timed)" if view.retimed else ""
     total = (
-        f"estimated total {with_unit(view.total_s)}{kind} after {view.trials} trials, "
+        f"estimated total {with_unit(view.total_s)}{kind} after {counted(view.trials, 'trial')}, "
         f"{duration(view.elapsed_s)}{reason}"
     )
     return [*([stability_line(view)] if view.retimed else []), total]
@@ -158,7 +159,7 @@ def stability_line(view: ProgressSnapshot) -> str:
 
 def limits(view: ProgressSnapshot) -> str:
     """The budget in words."""
-    parts = [] if view.trials_limit is None else [f"{view.trials_limit} trials"]
+    parts = [] if view.trials_limit is None else [counted(view.trials_limit, "trial")]
     parts += [] if view.budget_s is None else [duration(view.budget_s)]
     return "at most " + ", ".join(parts) if parts else "until nothing improves"
 

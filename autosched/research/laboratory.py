@@ -27,6 +27,7 @@ from autosched.search.models import MODELS, ModelName, check_model, make_model
 from autosched.study import RecordedTable
 from autosched.system.errors import OptionError
 from autosched.system.limits import check_choice
+from autosched.system.numbers import counted
 from autosched.system.user_warnings import notify
 from autosched.tasks.rough_seconds import rough_seconds
 from autosched.tasks.spec import TaskSpec
@@ -313,7 +314,8 @@ def _check_given(tasks: object, seeds: object) -> None:
         raise OptionError(f"seeds is {quoted(seeds)}", hint="give a list of integers")
     if not tasks or not seeds or len(set(seeds)) < len(seeds):
         raise OptionError(
-            f"{len(tasks)} tasks and {len(seeds)} seeds", hint="give some of both, each seed once"
+            f"{counted(len(tasks), 'task')} and {counted(len(seeds), 'seed')}",
+            hint="give some of both, each seed once",
         )
 
 

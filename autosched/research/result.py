@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.runtime.table import render_table
+from autosched.system.numbers import counted
 from autosched.system.optional_packages import data_frame
 from autosched.tuning.objectives import Objective, latencies, value_of
 from sketch.html import html_table
@@ -172,7 +173,7 @@ class StudyResult:
 
     def _repr_html_(self) -> str:
         header, rows = self._cells(None)
-        title = f"{len(self.tasks)} tasks, {self.source}"
+        title = f"{counted(len(self.tasks), 'task')}, {self.source}"
         return html_table(title, header, rows, left=(0,), notes=[self._meaning()])
 
     def _meaning(self) -> str:
@@ -191,7 +192,7 @@ class StudyResult:
         curves = self.curves()
         last = len(curves[0].speed)
         wanted = sorted({min(last, max(1, n)) for n in at or (last // 4, last // 2, last)})
-        header = ("setting", *(f"{n} trials" for n in wanted))
+        header = ("setting", *(counted(n, "trial") for n in wanted))
         return header, [(curve.label, *(_cell(curve, n - 1) for n in wanted)) for curve in curves]
 
     def _rows_of(self, run: StudyRun) -> list[dict[str, Any]]:

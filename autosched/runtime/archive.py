@@ -76,6 +76,7 @@ def write_archive(path: Path, modules: Sequence[Contents]) -> None:
     signed = signature(_canonical(manifest))
     sealed = {"members": manifest, "signature": signed.text}
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with (
             replaced_file(path) as partial,
             partial.open("wb") as stream,
@@ -89,7 +90,7 @@ def write_archive(path: Path, modules: Sequence[Contents]) -> None:
                     member.write(data)
     except OSError as error:
         raise ModuleFileError(
-            f"cannot write the module: {error.strerror or error}", str(path)
+            f"cannot write the module: {error.strerror or error}", str(path), "choose another file"
         ) from error
     if signed.unkept:
         known = f"{path} is known to this process alone, others have to be told to trust it"

@@ -19,6 +19,7 @@ from autosched.runtime.native_plan import NativeLibrary
 from autosched.runtime.peaks import Peaks
 from autosched.runtime.program import ExecutionPlan
 from autosched.runtime.team_pool import Lease, shared_teams
+from autosched.system.numbers import counted
 from codegen.cpu_share import usable_cpus
 from sketch.errors import TargetError
 
@@ -152,7 +153,11 @@ class CpuProgram:
         count = self._program.target.threads
         chosen = tuple(sorted(available_cores())[:count] if cores is None else cores)
         if len(chosen) != count:
-            raise AssemblyError(f"cannot pin {count} threads to {len(chosen)} cores")
+            raise AssemblyError(
+                f"cannot pin {counted(count, 'thread')} to {counted(len(chosen), 'core')}",
+                self._program.name,
+                "give one core for each thread, or compile for fewer threads",
+            )
         check_cores(chosen)
         self._cores = chosen
 

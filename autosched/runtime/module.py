@@ -347,7 +347,7 @@ class Module:
         host as ONNX models: no Python objects.  It is signed with a key of this user on this
         machine (``~/.local/share/autosched/module.key``, made at the first save), so that
         ``autosched.load`` knows it; elsewhere it has to be trusted explicitly.  A warning says that
-        no key can be kept: other processes have to be told to trust the file, then.
+        no key can be kept: other processes must be told to trust it.  Missing folders are made.
         """
         from autosched.runtime.archive import write_archive
 

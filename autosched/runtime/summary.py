@@ -8,7 +8,7 @@ from autosched.runtime.backend import runtime_of
 from autosched.runtime.program import ExecutionPlan, schedule_label
 from autosched.runtime.table import render_table, shorten, size_text
 from autosched.runtime.untuned import untuned_warning
-from autosched.system.numbers import significant
+from autosched.system.numbers import counted, significant
 from sketch.html import html_table
 
 HEADER: Final = ("#", "layers", "operator", "shapes", "MFLOP", "task", "schedule")
@@ -77,7 +77,8 @@ def program_totals(program: ExecutionPlan) -> list[str]:
     untuned = untuned_warning(program)
     flops = sum(info.flops for info in infos)
     lines = [
-        f"{len(infos)} kernels, {len(tasks)} tasks, {significant(flops / 1e9, 3)} GFLOP, "
+        f"{counted(len(infos), 'kernel')}, {counted(len(tasks), 'task')}, "
+        f"{significant(flops / 1e9, 3)} GFLOP, "
         f"{runtime_of(program.target).workers} {program.target.threads}",
         _memory(program),
     ]

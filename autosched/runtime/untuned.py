@@ -51,7 +51,8 @@ def untuned_warning(program: ExecutionPlan) -> str:
     count = len({step.info.task for step in program.kernel_steps})
     named = "" if len(untuned) == count else f": {', '.join(map(str, untuned[:_NAMED]))}"
     more = f" and {len(untuned) - _NAMED} more" if named and len(untuned) > _NAMED else ""
+    have, use = ("has", "uses") if len(untuned) == 1 else ("have", "use")
     return (
-        f"{len(untuned)} of {count} tasks have no record and use the schedule that the draft model "
-        f"predicts to be fastest{named}{more}"
+        f"{len(untuned)} of {count} {'task' if count == 1 else 'tasks'} {have} no record and {use} "
+        f"the schedule that the draft model predicts to be fastest{named}{more}"
     )

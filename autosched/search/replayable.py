@@ -37,5 +37,6 @@ def replayable(
         line for group in replayers.values() for one in group.values() for line in one.report()
     ]
     if foreign:
-        lines.append(f"{foreign} records are of tasks that the network does not have")
+        said = "1 record is of a task" if foreign == 1 else f"{foreign} records are of tasks"
+        lines.append(f"{said} that the network does not have")
     return tuple(kept), tuple(lines)

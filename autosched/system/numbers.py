@@ -23,6 +23,16 @@ def significant(value: float, decimals: int) -> str:
     return f"{value:.{min(max(needed, decimals), decimals + _MORE)}f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> from autosched.system.numbers import counted
+    >>> counted(1, "trial"), counted(2048, "trial")
+    ('1 trial', '2048 trials')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def four_digits(value: float) -> str:
     """Four digits, or all of those before the point; no zeros at the end.
 

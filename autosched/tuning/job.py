@@ -69,7 +69,7 @@ class TuneJob:
         now: of the records, seconds since 1970.
 
     Raises:
-        OptionError: ``cost_model``, ``callbacks`` or ``runner`` are something else.
+        OptionError: ``cost_model``, ``callbacks``, ``runner`` or ``objective`` are something else.
     """
 
     tasks: Sequence[TaskSpec] = ()
@@ -97,6 +97,11 @@ class TuneJob:
         check_model(self.cost_model)
         _check_callbacks(self.callbacks)
         _check_runner(self.runner)
+        if not callable(self.objective) or isinstance(self.objective, type):
+            raise OptionError(
+                f"objective is {quoted(self.objective)}",
+                hint="give a function of tuning.objectives.Latencies that returns a number",
+            )
 
 
 def _check_callbacks(given: object) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosched.measure.result import Failure, Timing
 from autosched.records.record import Record
+from autosched.system.numbers import counted
 from autosched.system.stability import EMULATED, UNKNOWN, Conditions, Stability, share
 from autosched.tasks.candidate import Candidate
 from sketch.html import html_table
@@ -54,12 +55,12 @@ class TaskResult:
     def __str__(self) -> str:
         if self.best is None:
             cause = f" ({self.first_failure})" if self.first_failure else ""
-            return f"{self.task.name}: nothing ran in {self.trials} trials{cause}"
+            return f"{self.task.name}: nothing ran in {counted(self.trials, 'trial')}{cause}"
         speed = self.task.flops / self.seconds / 1e9
         return (
             f"{self.task.name}: {self.seconds * 1e3:.4g} ms"
             f"{self._spread()}, "
-            f"{speed:.4g} GFLOPS, {self.trials} trials, {self.failures} failed"
+            f"{speed:.4g} GFLOPS, {counted(self.trials, 'trial')}, {self.failures} failed"
         )
 
     def cells(self) -> tuple[str, ...]:
@@ -165,4 +166,5 @@ class TuneResult:
 
     def _total(self) -> str:
         total = f"total {self.total_s * 1e3:.4g} ms" if math.isfinite(self.total_s) else "no total"
-        return f"{total} after {self.trials} trials in {self.seconds:.1f} s ({self.stopped})"
+        trials = counted(self.trials, "trial")
+        return f"{total} after {trials} in {self.seconds:.1f} s ({self.stopped})"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from sketch.errors import ExpressionError
+from sketch.errors import ExpressionError, quoted
 from sketch.lang.dtypes import AnyDtype, check_dtype, is_integer
 from sketch.lang.expr import Axis, Expr, Load, Reduce, as_expr
 from sketch.lang.fresh_names import distinct_names
@@ -215,6 +215,10 @@ def reduce_axis(extent: int, name: str = "k") -> Axis:
 
 
 def _argument_names(fn: Callable[..., Any], rank: int, where: str) -> list[str]:
+    if not callable(fn):
+        raise ExpressionError(
+            f"{quoted(fn)} is no function", where, "give lambda i, j: ..., one index a dimension"
+        )
     parameters = list(inspect.signature(fn).parameters.values())
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         return [f"i{d}" for d in range(rank)]
@@ -246,7 +250,8 @@ def compute(
             numbered.
 
     Raises:
-        ExpressionError: wrong arity, nested reduction, unknown or repeated axes, bad store map.
+        ExpressionError: no function, wrong arity, nested reduction, unknown or repeated axes, bad
+            store map.
     """
     where = f"stage {name}"
     dims = check_shape(shape, where)

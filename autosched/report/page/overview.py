@@ -6,7 +6,7 @@ from autosched.page.bars import NoisyBar, noisy_bars
 from autosched.page.blocks import PageBlock, PageChart, PageSection, PageTable, PageText
 from autosched.page.words import percent
 from autosched.report.page.subject import ReportRun, ReportSubject, ReportTask
-from autosched.system.numbers import four_digits, milliseconds
+from autosched.system.numbers import counted, four_digits, milliseconds
 from autosched.system.stability import share
 
 _NOISE = (
@@ -24,7 +24,9 @@ def overview_section(subject: ReportSubject) -> PageSection:
         blocks += [_times(run), PageText(_NOISE)]
     silent = [task.label for task in run.tasks if task.best is None]
     if silent:
-        blocks.append(PageText(f"Nothing ran of {len(silent)} tasks: {', '.join(silent)}."))
+        blocks.append(
+            PageText(f"Nothing ran of {counted(len(silent), 'task')}: {', '.join(silent)}.")
+        )
     return PageSection("overview", "Overview", tuple(blocks))
 
 
@@ -39,8 +41,10 @@ def _sum(subject: ReportSubject, run: ReportRun) -> str:
         total = "None of them ran."
     others = "" if len(subject.runs) == 1 else f" All but the comparison is about {run.name}."
     missing = len(subject.specs.keys() - {task.key for task in run.tasks})
-    untuned = f" {missing} tasks of the network have no record." if missing else ""
-    return f"{len(run.tasks)} tasks, {run.tried} trials. {total}{untuned}{others}"
+    have = "has" if missing == 1 else "have"
+    untuned = f" {counted(missing, 'task')} of the network {have} no record." if missing else ""
+    counts = f"{counted(len(run.tasks), 'task')}, {counted(run.tried, 'trial')}."
+    return f"{counts} {total}{untuned}{others}"
 
 
 def _times(run: ReportRun) -> PageChart:
@@ -56,7 +60,7 @@ def _times(run: ReportRun) -> PageChart:
     spec = noisy_bars(bars, "task", "ms in one run")
     longest = run.timed[0]
     alt = (
-        f"Bars: the time of {len(bars)} tasks; {longest.label} takes longest, "
+        f"Bars: the time of {counted(len(bars), 'task')}; {longest.label} takes longest, "
         f"{percent(longest.total_s / run.total_s)} of all."
     )
     rows = tuple(_row(task, run.total_s) for task in run.timed)

@@ -366,7 +366,9 @@ def test_what_is_no_network_is_refused(thing: Any) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optional_packages, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"'onnx' .*from_onnx \| pip install onnx"):
+    with pytest.raises(
+        MissingPackageError, match=r"'onnx' .*from_onnx \| pip install .autosched\[onnx\]"
+    ):
         asd.from_onnx("model.onnx")
     with pytest.raises(MissingPackageError, match="pandas"):
         asd.RecordLog("no.jsonl").read().to_pandas()

@@ -159,6 +159,11 @@ def test_a_task_of_tensors_is_for_this_machine() -> None:
         asd.Task(any_value(3))
 
 
+def test_a_stage_is_a_function() -> None:
+    with pytest.raises(ExpressionError, match=r"3 is no function \| stage s \| give lambda"):
+        asd.compute((2,), any_value(3), name="s")
+
+
 POLICIES = """
 class Tuples:
     def __init__(self, space, scorer, rng, measured):

@@ -35,6 +35,17 @@ def test_a_row(tmp_path):
     assert "Test CPU, 2 cores; python 3.11.7." in text
 
 
+def test_the_fastest_of_a_row_is_bold(tmp_path):
+    slow = {**ROW, "ours_ms": 11.0}
+    (tmp_path / "networks.json").write_text(json.dumps({**ENVIRONMENT, "rows": [slow]}))
+    assert "| resnet-18 | 2 | 11.00 | **9.50** | 20.00 |" in generate(tmp_path)
+
+
+def test_a_table_of_the_page_names_its_machine(tmp_path):
+    (tmp_path / "networks.json").write_text(json.dumps({**ENVIRONMENT, "rows": [ROW]}))
+    assert "\nTest CPU, milliseconds (smaller is better):\n" in generate_page(tmp_path)
+
+
 def test_without_a_peak_there_is_no_column_of_it(tmp_path):
     row = {name: value for name, value in ROW.items() if name != "peak_share"}
     (tmp_path / "quantised.json").write_text(json.dumps({**ENVIRONMENT, "rows": [row]}))

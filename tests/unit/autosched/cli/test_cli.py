@@ -208,7 +208,8 @@ def test_tune_sets_any_field_of_the_options(
     for wrong, message in (
         ("leders=2", "no option 'leders'"),
         ("leaders", "'leaders' has no value | --set | write leaders=VALUE\n"),
-        ("leaders=two", "leaders is 'two'"),
+        ("leaders=two", "leaders is 'two' | --set | give a whole number\n"),
+        ("measure.builders=x", "measure.builders is 'x' | --set | give a whole number or none\n"),
         ("search.epsilon=3", "between 0 and 1"),
         ("search.finish.hops=0", "hops is 0"),
         ("search.gbdt.leaves=1", "option leaves is 1"),

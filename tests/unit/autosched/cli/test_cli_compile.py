@@ -67,8 +67,9 @@ def test_a_folder_takes_files_named_after_the_model(tmp_path: Path) -> None:
 def test_outputs_that_make_no_sense(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "mlp", "-o", "a.asd", "--save", "b.asd"]) == 2
     assert "both name an .asd file" in capsys.readouterr().err
-    assert main(["compile", "mlp", "--save", ""]) == 1
-    assert main(["compile", "mlp", "-o", ""]) == 1
+    for option in ("--save", "-o"):
+        assert main(["compile", "mlp", option, ""]) == 2
+        assert capsys.readouterr().err.startswith(f"autosched: {option} names no file | give the")
     assert main(["compile", "mlp", "--name", "net"]) == 2
     assert main(["compile", "mlp.asd"]) == 2
     assert "would be overwritten" in capsys.readouterr().err
@@ -180,10 +181,10 @@ def test_without_a_log_the_warning_is_on_stderr(
 
 def test_tasks_without_a_record_are_named(tmp_path: Path, records: list[Record]) -> None:
     log = write_log(tmp_path / "log.jsonl", records[:2])
-    with pytest.warns(AutoschedWarning, match=r"1 of 3 tasks have no record .* \(fc3\)"):
+    with pytest.warns(AutoschedWarning, match=r"1 of 3 tasks has no record .* \(fc3\)"):
         module = asd.compile(build("mlp"), threads=1, log=log)
     assert [item.layers for item in module.untuned] == [("fc3",)]
-    assert "1 of 3 tasks have no record" in module.summary()
+    assert "1 of 3 tasks has no record" in module.summary()
 
 
 def test_records_that_do_not_replay_are_reported(
@@ -231,9 +232,19 @@ def test_pruning_keeps_the_best_that_replays(
     assert RecordLog(out).read().records == tuple(records)
     warnings = capsys.readouterr().err
     assert "a record of dense_bias_relu.1 does not replay" in warnings
-    assert "1 records are of tasks that the network does not have" in warnings
+    assert "1 record is of a task that the network does not have" in warnings
     assert out.stat().st_size < 16_000
     assert asd.compile(build("mlp"), threads=1, log=out).untuned == ()
+
+
+def test_pruning_to_another_network_leaves_the_log_as_it_is(
+    tmp_path: Path, records: list[Record], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "log.jsonl", records)
+    before = log.read_bytes()
+    assert main(["records", "prune", str(log), "--model", "squeezenet-1.1"]) == 1
+    assert "no record is of a task of this network | " in capsys.readouterr().err
+    assert log.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == [log.name]
 
 
 def test_a_log_as_a_data_frame(tmp_path: Path, records: list[Record]) -> None:

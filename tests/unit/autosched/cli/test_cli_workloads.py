@@ -158,7 +158,7 @@ def test_a_log_without_a_record_of_the_workload_is_said(
     line = "summary --workload mine.py --threads 1 --log empty.jsonl"
     assert main(line.split()) == 0
     captured = capsys.readouterr()
-    assert "1 of 1 tasks have no record" in captured.err and "model only" in captured.out
+    assert "1 of 1 task has no record" in captured.err and "model only" in captured.out
 
 
 def test_a_workload_is_compiled_with_its_constants(
@@ -190,8 +190,14 @@ def test_a_workload_is_compiled_with_its_constants(
         ("tune mlp --args n=1", 2, "are for --workload"),
         ("tune --workload C2D --shape data=1,2", 2, "use --args"),
         ("tune --workload C2D --value h=1", 2, "use --args"),
-        ("bench mlp.asd --args n=1", 2, "fixed in a compiled module"),
-        ("bench mlp.asd --effort quick", 2, "fixed in a compiled module"),
+        ("bench mlp.asd --args n=1", 2, ": --args: fixed in a compiled module"),
+        ("bench mlp.asd --effort quick", 2, ": --effort: fixed in a compiled module"),
+        ("bench mlp.asd --target cpu-avx2", 2, ": --target: fixed in a compiled module"),
+        (
+            "bench mlp.asd --log a.jsonl --threads 1",
+            2,
+            ": --log and --threads: fixed in a compiled module | mlp.asd | leave them out",
+        ),
         ("costmodel eval --workload GMM --log none.jsonl", 1, "log does not exist"),
     ],
 )

@@ -157,7 +157,7 @@ def test_results_are_shown_as_html() -> None:
     tuning = asd.tune(net, threads=1, trials=2, runner=SimulatedRunner(), quiet=True)
     shown = {
         "1 UnaryOp": net,
-        "1 kernels, 1 tasks": module,
+        "1 kernel, 1 task": module,
         "medians of 2 runs": module.profile(repeats=2),
         "most lost first": module.explain(repeats=2),
         "after 4 trials": result,
@@ -197,8 +197,8 @@ def test_records_and_tunings_are_short(tmp_path: Path) -> None:
     assert repr(tuning) == str(tuning) and repr(tuning.networks[0]) == str(tuning.networks[0])
     records = asd.RecordLog(log).read()
     count = len(records.records)
-    assert repr(records) == f"RecordSet({count} records of 1 tasks)"
-    assert repr(replace(records, warnings=("torn",))).endswith("of 1 tasks, 1 warnings)")
+    assert repr(records) == f"RecordSet({count} records of 1 task)"
+    assert repr(replace(records, warnings=("torn",))).endswith("of 1 task, 1 warning)")
 
 
 def test_a_task_without_a_time_has_its_first_failure() -> None:

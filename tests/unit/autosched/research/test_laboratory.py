@@ -276,7 +276,7 @@ def test_a_model_that_predicts_nan_is_named_once() -> None:
         ({"models": {}}, "no model to compare"),
         ({"objective": lambda found: -1.0 / sum(found.networks)}, "of which there is no speed"),
         ({"tasks": []}, "0 tasks and 3 seeds"),
-        ({"seeds": [1, 1]}, "1 tasks and 2 seeds.*once"),
+        ({"seeds": [1, 1]}, "1 task and 2 seeds.*once"),
         ({"options": TuneOptions(budget_s=1.0)}, "a time budget is repeated by no run"),
         ({"measurements": []}, "records without a time of matmul"),
     ],

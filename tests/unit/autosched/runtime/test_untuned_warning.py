@@ -30,6 +30,8 @@ def test_few_tasks_are_named() -> None:
     )[0]
     text = untuned_warning(repeated(program, 1, 8))
     assert text.startswith("8 of 9 tasks have no record") and text.endswith("(layer 3) and 5 more")
+    one = untuned_warning(repeated(program, 0, 1))
+    assert one.startswith("1 of 1 task has no record and uses the schedule")
     assert "layer 4" not in text and len(text) < 250
     assert len(untuned_tasks(repeated(program, 1, 8))) == 8
     assert untuned_warning(repeated(program, 1, 3)).endswith("(layer 3)")

@@ -13,6 +13,7 @@ from autosched.report.callbacks import Callback
 from autosched.search.models import MODELS, model_of
 from autosched.system.errors import OptionError
 from autosched.tuning.job import TuneJob
+from autosched.tuning.objectives import GeometricSpeedUp
 from autosched.tuning.options import QUICK
 from costmodel.gbdt import GradientBoostedModel
 from costmodel.model import DraftModel
@@ -48,6 +49,12 @@ def test_a_name_makes_the_model() -> None:
 def test_what_are_no_callbacks_is_refused(given: Any) -> None:
     with pytest.raises(OptionError, match=r"callbacks is .*give a list|is no callback"):
         TuneJob(callbacks=given)
+
+
+@pytest.mark.parametrize("given", [3, "sum", GeometricSpeedUp])
+def test_what_is_no_objective_is_refused(given: Any) -> None:
+    with pytest.raises(OptionError, match=r"objective is .*give a function"):
+        TuneJob(objective=given)
 
 
 @pytest.mark.parametrize("given", [3, "ray", SimulatedRunner, Callback()])

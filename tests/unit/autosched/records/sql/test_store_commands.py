@@ -61,7 +61,7 @@ def test_a_log_is_imported_once_and_exported_again(tmp_path, files, capsys):
     assert Path(back).read_bytes() == Path(log).read_bytes()
     RecordLog(back).append([replace(LOG[0], seed=5)])
     assert main(["records", "import", back, "--into", log]) == 0
-    assert "1 records added, 7 were there" in capsys.readouterr().out
+    assert "1 record added, 7 were there" in capsys.readouterr().out
 
 
 def test_a_database_is_pruned_and_keeps_what_others_add(files, capsys, monkeypatch):

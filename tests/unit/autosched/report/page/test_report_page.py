@@ -118,7 +118,7 @@ def test_numbers_are_those_of_the_log() -> None:
     assert run.timed[0].key[0] == "b"
     text = Reader(page(subject(LOG))).text
     assert "from 1.2 ms at trial 3 to 1 ms at trial 6" not in text  # that is the chart's words
-    assert "run: SIGSEGV" in text and "Nothing ran of 1 tasks" in text
+    assert "run: SIGSEGV" in text and "Nothing ran of 1 task:" in text
 
 
 @pytest.mark.parametrize("log", [OLD, PRUNED, LOG[1:2]], ids=["old", "pruned", "failed"])
