@@ -231,7 +231,8 @@ def open_subject(args: argparse.Namespace) -> Subject:
         raise UsageError("--args and --configuration are for --workload", args.model)
     with Waiting(f"reading {args.model}", args.quiet):
         network = open_network(args.model, args.shapes, args.values)
-        return NetworkSubject(args.model, network, dict(args.values or ()))
+        values, shapes = dict(args.values or ()), dict(args.shapes or ())
+        return NetworkSubject(args.model, network, values, shapes)
 
 
 def target_of(args: argparse.Namespace) -> Target:

@@ -95,12 +95,14 @@ class NetworkSubject:
         model: what the user calls it.
         network: what that is.
         values: what its inputs were given, by name, where the model is a file.
+        shapes: of its inputs, by name, those that were given with the file.
     """
 
     kind: ClassVar[str] = "network"
     model: str
     network: Network
     values: Mapping[str, Any] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -129,7 +131,8 @@ class NetworkSubject:
 
         tuning = tune_networks([self.network], target, job).networks[0]
         path = Path(self.model)
-        return replace(tuning, source=OnnxFile(path, self.values) if path.is_file() else None)
+        source = OnnxFile(path, self.values, self.shapes) if path.is_file() else None
+        return replace(tuning, source=source)
 
     def contents(
         self, target: Target, log: str | None, accuracy: Accuracy, effort: Effort

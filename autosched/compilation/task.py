@@ -179,7 +179,10 @@ def _known(
     source: Source = "record"
     found = build_recorded(task, log, code, accuracy)
     if found is None or not compatible(found[1].record.target, task.target):
-        records = held_to(released((task.key,), task.target), task, accuracy)
+        shipped = released((task.key,), task.target)
+        if found is not None:  # one of another machine: a third one's are no better
+            shipped = tuple(r for r in shipped if compatible(r.target, task.target))
+        records = held_to(shipped, task, accuracy)
         if known := build_usable(task, records, code):
             found, source = known, "release"
     if found is None:

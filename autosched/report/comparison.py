@@ -57,10 +57,12 @@ class OnnxFile:
     Attributes:
         path: of the file.
         values: what inputs were given, by name; the network does not have these inputs.
+        shapes: of inputs that it was read with, by name.
     """
 
     path: Path
     values: Mapping[str, Any] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,7 @@ def _run_rival(
     )
     names = [value.name for value in network.outputs]
     if source is not None:
-        inputs = inputs | _given(session.get_inputs(), source.values, inputs)
+        inputs = inputs | _given(session.get_inputs(), source, inputs)
     seconds = []
     with Watch() as watch:
         deadline = time.perf_counter() + _WARMUP_SECONDS
@@ -248,29 +250,33 @@ def _run_rival(
 
 
 def _given(
-    declared: Sequence[Any], values: Mapping[str, Any], inputs: Mapping[str, NDArray[Any]]
+    declared: Sequence[Any], source: OnnxFile, inputs: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """Values of inputs, of the shapes and types that they have in the file.
 
     Args:
         declared: the inputs of the file, as onnxruntime describes them.
-        values: of some; one number stands for all elements.
-        inputs: of the network; they say how large extents are that only have names.
+        source: says the values of some; one number stands for all elements.
+        inputs: of the network; as other values and shapes they say how large extents are that only
+            have names.
     """
     from autosched.onnx.type_names import numpy_name
 
+    values = source.values
+    known = {name: np.shape(array) for name, array in (*inputs.items(), *values.items())}
+    shapes = {name: shape for name, shape in known.items() if shape} | dict(source.shapes)
     extents: dict[Any, int] = {}
     for value in declared:
-        if value.name in inputs:
-            extents.update(zip(value.shape, inputs[value.name].shape, strict=False))
+        extents.update(zip(value.shape, shapes.get(value.name, ()), strict=False))
     extents.pop(None, None)  # no name: each is another extent
     found = {}
     for value in declared:
         if value.name in values:
             array = np.asarray(values[value.name], numpy_name(value.type))
-            shape = [extents.get(extent, extent) for extent in value.shape]
-            known = all(isinstance(extent, int) for extent in shape)
-            found[value.name] = np.broadcast_to(array, shape) if known else array
+            own = [extents.get(extent, extent) for extent in value.shape]
+            shape = shapes.get(value.name, own)
+            static = all(isinstance(extent, int) for extent in shape)
+            found[value.name] = np.broadcast_to(array, tuple(shape)) if static else array
     return found
 
 

@@ -8,9 +8,10 @@ from typing import Any, Final, Literal, TypeVar
 
 from sketch.lang import reducers
 from sketch.lang.dtypes import is_float
-from sketch.lang.expr import Axis, Const, Expr, Reduce, select
+from sketch.lang.expr import Axis, Const, Expr, Reduce, cast, select
 from sketch.lang.functions import all_of
 from sketch.lang.tensor import Tensor, reduce_axis
+from sketch.operators.elementwise import map_elements
 from sketch.operators.layout import stage
 from sketch.operators.reduction import narrowed, widened
 
@@ -77,7 +78,7 @@ class _Scan:
         """Totals of blocks, those of all blocks before each, and what is before each element in its
         block; the last block may be shorter.
         """
-        wide, at = widened(data, name), self.dimension
+        wide, at = self._widened(data, name), self.dimension
         blocks = -(-data.shape[at] // _BLOCK)
         totals = self._totals(wide, blocks, f"{name}.totals")
         before = cumulative(totals, self.function, at, True, self.reverse, f"{name}.before")
@@ -89,7 +90,18 @@ class _Scan:
             own = within[(*axes[:at], block, place, *axes[at + 1 :])]
             return earlier + own if self.function == "sum" else earlier * own
 
-        return narrowed(name, data.dtype, lambda label: stage(data.shape, element, label))
+        if wide.dtype == data.dtype:
+            return stage(data.shape, element, name)
+        found = stage(data.shape, element, f"{name}.wide")
+        return map_elements(found, lambda x: cast(x, data.dtype), name)
+
+    def _widened(self, data: Tensor, name: str) -> Tensor:
+        """Products of floats as float64: that of a block may overflow, or be 0, where the one of
+        all elements up to its end does not.
+        """
+        if self.function == "sum" or not is_float(data.dtype) or data.dtype == "float64":
+            return widened(data, name)
+        return map_elements(data, lambda x: cast(x, "float64"), f"{name}.input")
 
     def _totals(self, data: Tensor, blocks: int, name: str) -> Tensor:
         """[..., blocks, ...]: of all elements of each block."""

@@ -18,6 +18,7 @@ from autosched.compilation.network import extract_checked, network_contents, net
 from autosched.compilation.recorded import best_known
 from autosched.compilation.task import random_constants, task_module
 from autosched.measure.result import Timing
+from autosched.records.log import RecordLog
 from autosched.records.record import Record, record_of
 from autosched.search import best_schedules as best_schedules_module
 from autosched.search.best_schedules import best_schedules
@@ -151,3 +152,18 @@ def test_a_damaged_file_of_them_is_told_and_left_out(
 def test_each_that_is_shipped_says_what_it_takes_and_that_it_was_right() -> None:
     for shipped in best_schedules():
         assert isinstance(shipped.result, Timing) and shipped.result.error is not None, shipped
+
+
+def test_a_task_alone_takes_a_log_of_another_machine_before_one_that_is_akin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = TASKS[0]
+    constants = random_constants(task)
+    line = TARGET.arch.rstrip("0123456789")
+    log = RecordLog(tmp_path / "log.jsonl")
+    log.append([record(task, 2, arch="another")])
+    for shipped, source in ((f"{line}99", "record"), (TARGET.arch, "release")):
+        ship(monkeypatch, record(task, arch=shipped))
+        with pytest.warns(AutoschedWarning, match="another"):
+            module = task_module(task, constants, log.path)
+        assert [step.info.schedule for step in module.program.steps] == [source]

@@ -175,3 +175,31 @@ def test_one_number_fills_an_input_whose_extent_another_one_says(tmp_path: Path)
     source = OnnxFile(path, {"rate": 3})
     result = compare(network, module, module, repeats=2, source=source)
     assert result.error == 0.0 and not result.note
+
+
+@pytest.mark.parametrize("unnamed", [True, False])
+def test_one_number_fills_an_input_whose_extents_only_the_user_says(
+    tmp_path: Path, unnamed: bool
+) -> None:
+    """By a shape, or by another value."""
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    make, kinds = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    extent = None if unnamed else "n"
+    x = make("x", kinds.FLOAT, (3, 2))
+    rate, added, y = (make(name, kinds.FLOAT, (extent, 2)) for name in ("rate", "added", "y"))
+    nodes = [
+        onnx.helper.make_node("Mul", ["x", "rate"], ["scaled"]),
+        onnx.helper.make_node("Add", ["scaled", "added"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [x, rate, added], [y])
+    path = tmp_path / "model.onnx"
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    values = {"rate": 3, "added": np.arange(6.0).reshape(3, 2)}
+    shapes = {"rate": (3, 2)} if unnamed else {}
+    network = asd.from_onnx(path, shapes=shapes, values=values)
+    module = asd.compile(network, threads=1)
+    source = OnnxFile(path, values, shapes)
+    result = compare(network, module, module, repeats=2, source=source)
+    assert result.error is not None and result.error < 1e-6 and not result.note

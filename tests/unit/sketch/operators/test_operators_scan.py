@@ -5,10 +5,15 @@ from itertools import product
 import numpy as np
 import pytest
 
+from codegen.host import host_target
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.dtypes import numpy_dtype
 from sketch.lang.tensor import placeholder
 from sketch.operators.scan import cumulative
 from sketch.oracle.interpret import interpret
+from sketch.population.population import sample
+from sketch.rules.generate import generate
+from tests.support.compiled import run_compiled
 
 # Without blocks, in whole blocks, with a shorter last one, in blocks of blocks.
 LENGTHS = (1, 7, 96, 97, 128, 130, 4000)
@@ -67,3 +72,19 @@ def test_a_long_scan_takes_few_additions():
     length = 100_000
     dag = ComputeDAG([cumulative(placeholder((length,), name="data"), "sum", 0)])
     assert dag.flops < 100 * length
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_products_of_blocks_do_not_overflow_where_running_ones_do_not(dtype):
+    """A block's product is 1e48 or 1e-48; infinity times 0 would even be no number."""
+    small, large = np.full(16, 1e-3), np.full(16, 1e3)
+    rows = [np.r_[small[:12], np.ones(4), large], np.r_[large[:12], np.ones(4), small]]
+    numbers = np.array(rows).astype(numpy_dtype(dtype))
+    dag = ComputeDAG([cumulative(placeholder(numbers.shape, dtype, "data"), "prod", 1)])
+    target = host_target(1)
+    sketch = generate(dag, target)[0]
+    row = sample(sketch, 1, np.random.default_rng(0)).row(0)
+    (found,) = run_compiled(sketch, row, {"data": numbers}, target).values()
+    wanted = np.multiply.accumulate(numbers.astype(np.float64), 1)
+    tolerance = 1e-5 if dtype == "float32" else 2.0**-7
+    np.testing.assert_allclose(found.reshape(2, -1).astype(np.float64), wanted, rtol=tolerance)
