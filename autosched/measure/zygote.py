@@ -27,7 +27,9 @@ _PAUSE_S: Final = 0.05  # before the next attempt, doubled with each
 
 def clean_environment() -> dict[str, str]:
     """The environment of the zygote: our import path, one BLAS thread."""
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    # Imports pass over what is no text, such as a Path that somebody put there.
+    entries = [entry for entry in sys.path if isinstance(entry, str)]
+    path = os.pathsep.join(entry or os.getcwd() for entry in entries)
     return {
         **os.environ,
         "PYTHONPATH": path,
@@ -136,7 +138,7 @@ class Zygote:
 
     def _spawn(self, fd: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "autosched.measure.zygote_main", str(fd)],
+            [sys.executable or "", "-P", "-m", "autosched.measure.zygote_main", str(fd)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -179,12 +181,18 @@ class Zygote:
             self._output = None
 
     def close(self) -> None:
-        """End the zygote, and with it all its children."""
+        """End the zygote, and with it all its children; who waits for its start gets an error."""
+        self._closed = True
+        self._kill_starting()  # whoever waits for it holds the lock
         with self._lock:
-            self._closed = True
-            if self._process is not None and not self._ready:
-                self._process.kill()  # it has no children yet
+            self._kill_starting()
             self._stop()
+
+    def _kill_starting(self) -> None:
+        """End a zygote that has no children yet."""
+        process = self._process
+        if process is not None and not self._ready:
+            process.kill()
 
 
 def describe_status(status: int) -> str:
