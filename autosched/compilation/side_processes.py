@@ -27,7 +27,8 @@ class SideProcesses(Closeable):
     def __init__(self) -> None:
         # The executable of a frozen program is no interpreter: it would start the program again.
         self._count = 1 if getattr(sys, "frozen", False) else usable_cpus()
-        self._zygote = Zygote()
+        # Where it dies, this process does the rest sooner than another one starts and dies.
+        self._zygote = Zygote(once=True)
         self._children: ChildPool | None = None
 
     def worth(self, seconds: float) -> bool:

@@ -42,9 +42,13 @@ class Zygote:
     it dies.
 
     Thread-safe.
+
+    Args:
+        once: it is not started again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, once: bool = False) -> None:
+        self._once, self._begun = once, False
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Channel | None = None
@@ -72,7 +76,7 @@ class Zygote:
         The zygote may die at any moment, also while it starts: another one is started.
 
         Raises:
-            MeasureError: it dies again and again, or is closed.
+            MeasureError: it dies again and again, or is closed, or has died and starts once.
         """
         with self._lock:
             patience, pause_s = _PATIENCE, _PAUSE_S
@@ -122,6 +126,8 @@ class Zygote:
     def _started(self) -> Channel:
         if self._closed:
             raise MeasureError("the measuring processes were ended")
+        if self._control is None and self._once and self._begun:
+            raise MeasureError("the measuring process died, and is not started again")
         control = self._launch() if self._control is None else self._control
         if not self._ready:
             control.receive(_START_S)
@@ -129,6 +135,7 @@ class Zygote:
         return control
 
     def _launch(self) -> Channel:
+        self._begun = True
         ours, theirs = socket.socketpair()
         control = self._control = Channel(ours)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed by _stop)

@@ -138,6 +138,20 @@ def test_nobody_waits_for_processes_that_take_long_to_start(
     assert coming.result() is None
 
 
+def test_processes_that_are_ended_from_outside_are_not_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processes: SideProcesses
+) -> None:
+    """Whoever waits for many answers would wait for many starts."""
+    starts = tmp_path / "starts"
+    killed = tmp_path / "python"
+    killed.write_text(f"#!/bin/sh\necho >> {starts}\nkill -9 $$\n")
+    killed.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(killed))
+    coming = [processes.begin("pickle:loads", b"") for _ in range(20)]
+    assert [one.result() for one in coming] == [None] * 20
+    assert len(starts.read_text().splitlines()) == 1
+
+
 def test_side_processes_start_where_the_import_path_holds_other_objects(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processes: SideProcesses
 ) -> None:
