@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ _FORK_S: Final = 10.0
 _PATIENCE: Final = 8
 _KILLED, _ENDED = 1, 4
 _TAIL_BYTES: Final = 2000
+_FIRST_FREE: Final = 3  # file descriptor that is no standard stream
 _PAUSE_S: Final = 0.05  # before the next attempt, doubled with each
 
 
@@ -140,7 +142,12 @@ class Zygote:
         control = self._control = Channel(ours)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed by _stop)
         with theirs:
-            self._process = self._spawn(theirs.fileno(), self._output)
+            # Where standard streams are closed, its number may be that of one of the process.
+            fd = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
+        try:
+            self._process = self._spawn(fd, self._output)
+        finally:
+            os.close(fd)
         return control
 
     def _spawn(self, fd: int, output: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ from autosched.graph.ir import Network, Value
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.shape import Concat
+from autosched.measure.zygote import clean_environment
 from codegen.host import host_target
 
 TARGET = host_target(1)
@@ -136,6 +138,22 @@ def test_nobody_waits_for_processes_that_take_long_to_start(
         time.sleep(0.2)  # a thread waits for it now
     assert time.monotonic() - began < 10.0
     assert coming.result() is None
+
+
+def test_processes_start_where_standard_streams_are_closed(tmp_path: Path) -> None:
+    """As those of a daemon are."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from autosched.compilation.side_processes import SideProcesses\n"
+        "with SideProcesses() as processes:\n"
+        "    answer = processes.begin('pickle:loads', b'later').result()\n"
+        "open(sys.argv[1], 'w').write(repr(answer))\n"
+    )
+    found = tmp_path / "found"
+    command = f"exec {sys.executable} {script} {found} <&- >&- 2>&-"
+    subprocess.run(command, shell=True, check=True, env=clean_environment(), timeout=60)
+    assert found.read_text() == repr(b"later")
 
 
 def test_processes_that_are_ended_from_outside_are_not_started_again(
