@@ -43,15 +43,14 @@ def all_predicted(
     work = sorted(zip(tasks, others, strict=True), key=_size)
     coming: dict[TaskSpec, Future[bytes | None]] = {}
     found: dict[TaskSpec, tuple[Predicted, ...]] = {}
-    began, done = time.perf_counter(), 0
+    began, done, total = time.perf_counter(), 0, sum(map(_size, work))
     for number, (task, own) in enumerate(work):
         answered = answer_of(coming.get(task))
         found[task] = predicted(task, quick, own) if answered is None else _drafts(task, answered)
         done += _size((task, own))
-        left = work[number + 1 :]
-        left_s = (time.perf_counter() - began) * sum(map(_size, left)) / done
+        left_s = (time.perf_counter() - began) * (total - done) / done
         if not coming and processes is not None and processes.worth(left_s):
-            for other, its in reversed(left):  # the largest first
+            for other, its in reversed(work[number + 1 :]):  # the largest first
                 if other.rules is None:  # others are known to this process only
                     coming[other] = processes.begin(_DRAFTED_BY, _request(other, quick, its))
     return [found[task] for task in tasks]
@@ -72,10 +71,8 @@ def answer(request: bytes) -> bytes:
     return pickle.dumps(drafts, pickle.HIGHEST_PROTOCOL)
 
 
-def _request(task: TaskSpec, quick: bool, others: tuple[Variant, ...]) -> bytes:
-    names = tuple(variant.name for variant in others)
-    request: _Request = (task.variants, task.target, quick, names)
-    return pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+def _request(task: TaskSpec, quick: bool, others: tuple[Variant, ...]) -> _Request:
+    return task.variants, task.target, quick, tuple(variant.name for variant in others)
 
 
 def _unpickled(request: bytes) -> _Request:

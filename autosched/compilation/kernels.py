@@ -109,12 +109,11 @@ def answer(request: bytes) -> bytes:
     return pickle.dumps(kernel_of(*asked), pickle.HIGHEST_PROTOCOL)
 
 
-def _request(form: KernelForm, symbol: str) -> bytes:
-    candidate, *others = _arguments(form, symbol)
+def _request(form: KernelForm, symbol: str) -> _Request:
+    candidate = form.item.candidate
     # Without what the sketch has derived from its program.
     values = {name: int(value) for name, value in candidate.values.items()}
-    plain = Candidate(replace(candidate.sketch), values)
-    return pickle.dumps((plain, *others), pickle.HIGHEST_PROTOCOL)
+    return Candidate(replace(candidate.sketch), values), *_arguments(form, symbol)[1:]
 
 
 def _arguments(form: KernelForm, symbol: str) -> _Request:

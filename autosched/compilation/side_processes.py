@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from concurrent.futures import Future
 from typing import Final
 
@@ -23,32 +25,48 @@ class SideProcesses(Closeable):
     """
 
     def __init__(self) -> None:
-        self._count = usable_cpus()
-        self._zygote = Zygote()
+        # The executable of a frozen program is no interpreter: it would start the program again.
+        self._count = 1 if getattr(sys, "frozen", False) else usable_cpus()
+        # Where it dies, this process does the rest sooner than another one starts and dies.
+        self._zygote = Zygote(once=True)
         self._children: ChildPool | None = None
 
     def worth(self, seconds: float) -> bool:
         """Whether what takes this process so long is sooner done with them."""
         return self._children is not None or (self._count > 1 and seconds > _WORTH_S)
 
-    def begin(self, function: str, payload: bytes) -> Future[bytes | None]:
-        """Start what a function makes of bytes; requests are begun in their order.
+    def begin(self, function: str, request: object) -> Future[bytes | None]:
+        """Start what a function makes of a request, pickled; they are begun in their order.
+
+        What cannot be sent, or there are no threads for, is answered by None at once.
 
         Args:
             function: see ``measure.function_reference``.
-            payload: for it.
+            request: for it.
         """
-        if self._children is None:
-            self._zygote.begin()
-            self._children = ChildPool(self._zygote, "work", None, self._count)
-        return self._children.work(function, payload, _LIMIT_S)
+        try:
+            if self._children is None:
+                self._zygote.begin()
+                self._children = ChildPool(self._zygote, "work", None, self._count)
+            payload = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
+            return self._children.work(function, payload, _LIMIT_S)
+        except Exception:  # the boundary: who asked does it
+            return _nothing()
 
     def close(self) -> None:
         """End all processes; a second call does nothing."""
         if self._children is not None:
             self._children.cancel()
-            self._zygote.close()
+        self._zygote.close()
+        if self._children is not None:
             self._children.join()
+
+
+def _nothing() -> Future[bytes | None]:
+    """An answer that is there: None."""
+    found: Future[bytes | None] = Future()
+    found.set_result(None)
+    return found
 
 
 def answer_of(coming: Future[bytes | None] | None) -> bytes | None:

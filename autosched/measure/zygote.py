@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -22,12 +23,15 @@ _FORK_S: Final = 10.0
 _PATIENCE: Final = 8
 _KILLED, _ENDED = 1, 4
 _TAIL_BYTES: Final = 2000
+_FIRST_FREE: Final = 3  # file descriptor that is no standard stream
 _PAUSE_S: Final = 0.05  # before the next attempt, doubled with each
 
 
 def clean_environment() -> dict[str, str]:
     """The environment of the zygote: our import path, one BLAS thread."""
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    # Imports pass over what is no text, such as a Path that somebody put there.
+    entries = [entry for entry in sys.path if isinstance(entry, str)]
+    path = os.pathsep.join(entry or os.getcwd() for entry in entries)
     return {
         **os.environ,
         "PYTHONPATH": path,
@@ -40,9 +44,13 @@ class Zygote:
     it dies.
 
     Thread-safe.
+
+    Args:
+        once: it is not started again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, once: bool = False) -> None:
+        self._once, self._begun = once, False
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Channel | None = None
@@ -70,7 +78,7 @@ class Zygote:
         The zygote may die at any moment, also while it starts: another one is started.
 
         Raises:
-            MeasureError: it dies again and again, or is closed.
+            MeasureError: it dies again and again, or is closed, or has died and starts once.
         """
         with self._lock:
             patience, pause_s = _PATIENCE, _PAUSE_S
@@ -120,6 +128,8 @@ class Zygote:
     def _started(self) -> Channel:
         if self._closed:
             raise MeasureError("the measuring processes were ended")
+        if self._control is None and self._once and self._begun:
+            raise MeasureError("the measuring process died, and is not started again")
         control = self._launch() if self._control is None else self._control
         if not self._ready:
             control.receive(_START_S)
@@ -127,16 +137,22 @@ class Zygote:
         return control
 
     def _launch(self) -> Channel:
+        self._begun = True
         ours, theirs = socket.socketpair()
         control = self._control = Channel(ours)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (closed by _stop)
         with theirs:
-            self._process = self._spawn(theirs.fileno(), self._output)
+            # Where standard streams are closed, its number may be that of one of the process.
+            fd = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
+        try:
+            self._process = self._spawn(fd, self._output)
+        finally:
+            os.close(fd)
         return control
 
     def _spawn(self, fd: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "autosched.measure.zygote_main", str(fd)],
+            [sys.executable or "", "-P", "-m", "autosched.measure.zygote_main", str(fd)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -179,12 +195,18 @@ class Zygote:
             self._output = None
 
     def close(self) -> None:
-        """End the zygote, and with it all its children."""
+        """End the zygote, and with it all its children; who waits for its start gets an error."""
+        self._closed = True
+        self._kill_starting()  # whoever waits for it holds the lock
         with self._lock:
-            self._closed = True
-            if self._process is not None and not self._ready:
-                self._process.kill()  # it has no children yet
+            self._kill_starting()
             self._stop()
+
+    def _kill_starting(self) -> None:
+        """End a zygote that has no children yet."""
+        process = self._process
+        if process is not None and not self._ready:
+            process.kill()
 
 
 def describe_status(status: int) -> str:

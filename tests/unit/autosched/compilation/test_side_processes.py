@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +28,7 @@ from autosched.graph.ir import Network, Value
 from autosched.graph.ops.conv import Conv
 from autosched.graph.ops.elementwise import UnaryOp
 from autosched.graph.ops.shape import Concat
+from autosched.measure.zygote import clean_environment
 from codegen.host import host_target
 
 TARGET = host_target(1)
@@ -96,8 +101,81 @@ def test_what_no_process_began_is_not_waited_for(processes: SideProcesses) -> No
 @pytest.mark.parametrize("function", ["os:abort", "no.such.module:f", "math:sqrt"])
 def test_processes_that_die_or_fail_answer_nothing(processes: SideProcesses, function: str) -> None:
     assert processes.begin(function, b"").result() is None
-    answered = processes.begin("base64:b64encode", b"later").result()
-    assert answered == b"bGF0ZXI="
+    assert processes.begin("pickle:loads", b"later").result() == b"later"
+
+
+def test_what_cannot_be_sent_is_for_this_process(processes: SideProcesses) -> None:
+    assert processes.begin("pickle:loads", lambda: None).result() is None
+    assert processes.begin("pickle:loads", b"later").result() == b"later"
+
+
+def test_no_threads_no_answers(monkeypatch: pytest.MonkeyPatch, processes: SideProcesses) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert processes.begin("pickle:loads", b"").result() is None
+
+
+def test_the_program_that_asks_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frozen program has no interpreter beside it."""
+    monkeypatch.setattr(side_processes, "usable_cpus", lambda: 2)
+    monkeypatch.setattr("sys.frozen", True, raising=False)
+    with SideProcesses() as processes:
+        assert not processes.worth(100.0)
+
+
+def test_nobody_waits_for_processes_that_take_long_to_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 30\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(slow))
+    began = time.monotonic()
+    with SideProcesses() as processes:
+        coming = processes.begin("pickle:loads", b"")
+        time.sleep(0.2)  # a thread waits for it now
+    assert time.monotonic() - began < 10.0
+    assert coming.result() is None
+
+
+def test_processes_start_where_standard_streams_are_closed(tmp_path: Path) -> None:
+    """As those of a daemon are."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from autosched.compilation.side_processes import SideProcesses\n"
+        "with SideProcesses() as processes:\n"
+        "    answer = processes.begin('pickle:loads', b'later').result()\n"
+        "open(sys.argv[1], 'w').write(repr(answer))\n"
+    )
+    found = tmp_path / "found"
+    command = f"exec {sys.executable} {script} {found} <&- >&- 2>&-"
+    subprocess.run(command, shell=True, check=True, env=clean_environment(), timeout=60)
+    assert found.read_text() == repr(b"later")
+
+
+def test_processes_that_are_ended_from_outside_are_not_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processes: SideProcesses
+) -> None:
+    """Whoever waits for many answers would wait for many starts."""
+    starts = tmp_path / "starts"
+    killed = tmp_path / "python"
+    killed.write_text(f"#!/bin/sh\necho >> {starts}\nkill -9 $$\n")
+    killed.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(killed))
+    coming = [processes.begin("pickle:loads", b"") for _ in range(20)]
+    assert [one.result() for one in coming] == [None] * 20
+    assert len(starts.read_text().splitlines()) == 1
+
+
+def test_side_processes_start_where_the_import_path_holds_other_objects(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, processes: SideProcesses
+) -> None:
+    odd: list[Any] = [tmp_path, b"bytes"]
+    monkeypatch.setattr("sys.path", [*odd, *sys.path])
+    assert processes.begin("pickle:loads", b"later").result() == b"later"
 
 
 def test_all_processes_end_with_the_block() -> None:
@@ -133,13 +211,14 @@ def _runs(pid: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize("executable", ["/no/such/python", "/bin/true", None])
 def test_a_machine_without_room_for_processes_compiles_as_well(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, executable: str | None
 ) -> None:
     """What cannot be started is done here."""
     monkeypatch.setattr(side_processes, "usable_cpus", lambda: 2)
     monkeypatch.setattr(side_processes, "_WORTH_S", 0.0)
-    monkeypatch.setattr("sys.executable", "/no/such/python")
+    monkeypatch.setattr("sys.executable", executable)
     data = np.random.default_rng(1).standard_normal((1, CHANNELS[0], 12, 12), np.float32)
     module = asd.compile(branches(), target=TARGET)
     result = module.run({"image": data})["result"]

@@ -66,6 +66,24 @@ def test_differences_of_like_values_amplify_errors() -> None:
     assert 70 < first < 300 and 0.5 < second < 2
 
 
+@pytest.mark.parametrize("after", ["nothing", "relu"])
+def test_errors_of_the_last_step_are_those_of_the_outputs(after: str) -> None:
+    """The largest of many errors relative to the largest result, both of which are normal."""
+    builder = GraphBuilder("last")
+    value = builder.input(Value("image", (1, CHANNELS, 12, 12)))
+    value = builder.add(Conv((1, 1), (1, 1, 1, 1)), [value, builder.constant("w", weights())])
+    value = builder.add(UnaryOp("relu"), [value]) if after == "relu" else value
+    program, *rest = network_contents(
+        Network("last", builder.finish({"result": value})), TARGET, quick=True
+    )
+    loaded = runtime_of(TARGET).load(program, *rest)
+    assert isinstance(loaded, CpuProgram)
+    (step,) = [n for n, step in enumerate(program.steps) if step.info.flops > 0]
+    inputs = random_arrays(program.inputs)
+    found = amplifications(program, loaded.take(), inputs, {step: "last"}, {"last": "float32"})
+    assert 0.65 < found["last"][0] < 1.3
+
+
 @pytest.mark.parametrize(
     ("error", "accuracy", "stays"),
     [(2e-6, "close", True), (7e-6, "close", False), (7e-6, "default", True)],
