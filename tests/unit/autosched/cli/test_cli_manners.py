@@ -225,7 +225,7 @@ def test_threads_that_share_cpus_are_said(
 ) -> None:
     monkeypatch.setattr("autosched.runtime.cores.available_cores", lambda: {0})
     assert main(["bench", "mlp", "--threads", "2", "--repeats", "1"]) == 0
-    assert "2 threads share 1 CPUs" in capsys.readouterr().err
+    assert "2 threads share 1 CPU: " in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:
         main(["bench", "mlp", "--threads", str(MOST_THREADS + 1)])
     assert stop.value.code == 2
