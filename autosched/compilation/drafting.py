@@ -64,7 +64,8 @@ def _size(work: tuple[TaskSpec, tuple[Variant, ...]]) -> int:
 
 def answer(request: bytes) -> bytes:
     """What another process answers."""
-    variants, target, quick, names = _unpickled(request)
+    asked: _Request = pickle.loads(request)
+    variants, target, quick, names = asked
     task = TaskSpec(variants, target)
     found = predicted(task, quick, tuple(task.variant(name) for name in names))
     drafts: _Answer = [_plain(item) for item in found]
@@ -75,11 +76,6 @@ def _request(task: TaskSpec, quick: bool, others: tuple[Variant, ...]) -> _Reque
     return task.variants, task.target, quick, tuple(variant.name for variant in others)
 
 
-def _unpickled(request: bytes) -> _Request:
-    found: _Request = pickle.loads(request)
-    return found
-
-
 def _plain(item: Predicted) -> tuple[str, tuple[Step, ...], dict[DecisionId, int], float]:
     """Without the program, which the asking process has."""
     sketch, values = item.candidate.sketch, item.candidate.values
@@ -88,11 +84,8 @@ def _plain(item: Predicted) -> tuple[str, tuple[Step, ...], dict[DecisionId, int
 
 def _drafts(task: TaskSpec, answered: bytes) -> tuple[Predicted, ...]:
     found: _Answer = pickle.loads(answered)
-    return tuple(
-        Predicted(Candidate(_sketch(task, variant, steps), values), share)
-        for variant, steps, values, share in found
-    )
-
-
-def _sketch(task: TaskSpec, variant: str, steps: tuple[Step, ...]) -> Sketch:
-    return Sketch(task.variant(variant).dag, steps, task.target, variant)
+    drafts: list[Predicted] = []
+    for variant, steps, values, share in found:
+        sketch = Sketch(task.variant(variant).dag, steps, task.target, variant)
+        drafts.append(Predicted(Candidate(sketch, values), share))
+    return tuple(drafts)

@@ -201,14 +201,14 @@ def network_contents(
             )
 
             def choose(tasks: Sequence[TaskSpec], records: _Known) -> list[Scheduled]:
-                known = {
-                    task: best_known(task, records.of_log, records.of_release, state)
-                    for task in tasks
+                known = [best_known(task, *records, state) for task in tasks]
+                lacking = {
+                    task: limits[task]
+                    for task, item in zip(tasks, known, strict=True)
+                    if item is None
                 }
-                lacking = {task: limits[task] for task in tasks if known[task] is None}
-                drafts = all_unmeasured(lacking, quick, check, processes)
-                found = known | dict(zip(lacking, drafts, strict=True))
-                return [item for item in found.values() if item is not None]
+                drafts = iter(all_unmeasured(lacking, quick, check, processes))
+                return [next(drafts) if item is None else item for item in known]
 
             def contents_of(scheduled: Sequence[Scheduled], records: _Known) -> Contents:
                 contents, items = build(scheduled)

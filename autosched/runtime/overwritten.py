@@ -6,7 +6,7 @@ need not bring other memory there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from autosched.runtime.wiring import Call
@@ -33,33 +33,22 @@ def overwritten(wiring: Wiring, lifetimes: Lifetimes, placed: AbstractSet[str]) 
     for number, call in enumerate(wiring.calls):
         if not isinstance(call, Call) or wiring.loop_of(number) is not None:
             continue
+        dying = [v for v in _replaceable(wiring, call) if v in placed and lifetimes[v][1] == number]
         for result in call.written:
             if result not in placed or lifetimes[result][0] != number:
                 continue
-            before = [
-                value
-                for value in _replaceable(call)
-                if value in placed
-                and lifetimes[value][1] == number
-                and wiring.sizes[value] == wiring.sizes[result]
-                and _reads(wiring, call, value) == sum(v == value for v in _replaceable(call))
-            ]
+            before = [value for value in dying if wiring.sizes[value] == wiring.sizes[result]]
             if before:
                 latest = max(before, key=lambda value: lifetimes[value][0])
                 found[result] = found.get(latest, latest)
     return found
 
 
-def _replaceable(call: Call) -> list[str]:
-    """The values bound to arguments that the kernel's output may take the place of."""
+def _replaceable(wiring: Wiring, call: Call) -> list[str]:
+    """The values that a kernel's output may take the place of: whatever is read of them is read
+    through arguments that allow it.
+    """
     pairs = zip(call.kernel.arguments, call.values, strict=True)
-    return [value for argument, value in pairs if argument.name in call.kernel.overwrites]
-
-
-def _reads(wiring: Wiring, call: Call, value: str) -> int:
-    """How many arguments of a call lie in a value."""
-    return sum(home == value for home in _homes(wiring, call))
-
-
-def _homes(wiring: Wiring, call: Call) -> Iterator[str]:
-    return map(wiring.home, call.read)
+    found = [value for argument, value in pairs if argument.name in call.kernel.overwrites]
+    homes = [wiring.home(value) for value in call.read]
+    return [value for value in found if homes.count(value) == found.count(value)]
