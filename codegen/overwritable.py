@@ -20,6 +20,8 @@ def overwritable(nest: LoopNest, prepared: LoopNest) -> frozenset[str]:
 
     Each of their elements is read for one element of the output only, by what writes that element,
     in its place.
+    It counts on loops that do not overlap, as lowering makes them, and on passes that write an
+    element once unless they read it again.
 
     Args:
         nest: as it was lowered; it has one statement that writes the output, which comes to each
