@@ -330,7 +330,10 @@ class ExpressionEmitter:
         return self.memory.cached(("and", test, outer), f"and i1 {test}, {outer}")
 
     def _under(self, test: SsaValue, negate: bool, expr: Expr) -> SsaValue:
-        """Evaluate a branch of a select: its loads happen only where the branch is taken."""
+        """Evaluate a branch of a select: its loads happen only where the branch is taken.
+
+        What is known outside of the branch is known in it, but not the other way round.
+        """
         if not self._dependence.reads(expr):
             return self.evaluate(expr)
         outer = self.guard
@@ -344,7 +347,10 @@ class ExpressionEmitter:
             self.guard = Guard(outer.condition, mask)
         else:
             self.guard = Guard(self._condition(ref), outer.mask)
-        memo, self._memo = self._memo, {}
+        memo = self._memo
+        known_outside = len(memo)
         value = self.materialise(self.evaluate(expr))
-        self.guard, self._memo = outer, memo
+        while len(memo) > known_outside:
+            memo.popitem()  # the last one that was added
+        self.guard = outer
         return value

@@ -44,7 +44,7 @@ class Branches(FloatOperations):
             names = tuple(f"%x{n}" for n in range(len(operands)))
             self.writer.declarations[name] = self._function(name, body, names)
         arguments = ", ".join(f"{self.float} {operand}" for operand in operands)
-        return self.writer.emit(f"call {self.float} @{name}({arguments})")
+        return self.writer.emit_once(f"call {self.float} @{name}({arguments})")
 
     def _function(
         self,
