@@ -94,6 +94,10 @@ class AdaptedModel:
         added[:, :FEATURE_COUNT] += self._share * self._prior.contributions(_plain(features))
         return added
 
+    def prepare(self) -> None:
+        """That of the own trees."""
+        self._own.prepare()
+
     def update(self, dataset: Dataset) -> None:
         """Judge the prior by the first programs of each task, and learn what it misses."""
         table = dataset.table()

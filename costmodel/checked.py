@@ -106,6 +106,22 @@ def checked_prediction(model: CostModel, features: Features) -> NDArray[np.float
     return times
 
 
+def checked_preparation(model: CostModel) -> None:
+    """``model.prepare()``, which it may have: what it does before there is anything to learn.
+
+    Raises:
+        ModelFaultError: it raised.
+    """
+    try:
+        getattr(model, "prepare", _nothing)()
+    except Exception as error:  # the boundary
+        raise _raised(model, "prepare", error) from error
+
+
+def _nothing() -> None:
+    """What a model without ``prepare`` does."""
+
+
 def checked_update(model: CostModel, dataset: Dataset) -> None:
     """``model.update(dataset)``.
 

@@ -166,6 +166,10 @@ class GradientBoostedModel:
             return np.asarray(rows, dtype=np.float64).reshape(features.count, -1)
         return sums.T
 
+    def prepare(self) -> None:
+        """Load LightGBM, which takes a part of a second."""
+        load_lightgbm()
+
     def update(self, dataset: Dataset, offsets: NDArray[np.float64] | None = None) -> None:
         """Train on all programs: from scratch while there are few, else some more trees.
 

@@ -82,7 +82,7 @@ def write_archive(path: Path, modules: Sequence[Contents]) -> None:
             partial.open("wb") as stream,
             zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive,
         ):
-            archive.writestr(_MANIFEST, json.dumps(sealed, indent=1))
+            archive.writestr(zipfile.ZipInfo(_MANIFEST), json.dumps(sealed, indent=1))
             for name, data in members.items():
                 aligned = name.endswith(_CONSTANTS)
                 item = _padded(name, stream.tell()) if aligned else zipfile.ZipInfo(name)

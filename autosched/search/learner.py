@@ -11,7 +11,7 @@ from autosched.search.options import LearnerOptions
 from autosched.search.scorer import ModelScorer
 from autosched.search.task_process import TaskProcess
 from autosched.tasks.candidate import Candidate
-from costmodel.checked import checked_head_start, checked_process_share
+from costmodel.checked import checked_head_start, checked_preparation, checked_process_share
 from costmodel.dataset import Dataset
 from sketch.population.population import from_rows
 from sketch.population.uncollected import uncollected
@@ -51,6 +51,7 @@ class Learner:
         self._successes: dict[str, int] = {}
         self._trials: dict[str, int] = {}  # whose features are in the dataset, by task
         self._learned = 0
+        self._prepared = False
         self._told: list[tuple[str, Sequence[Candidate], Sequence[MeasureResult]]] = []
         self._untaught = False  # the last update failed
         self._faulty = False  # in this round
@@ -155,6 +156,18 @@ class Learner:
     def may_wait(self) -> bool:
         """Whether the next batch can be chosen before the last one is learned."""
         return self._learned >= self._options.defer
+
+    def prepare(self) -> None:
+        """Let the model do once what it can do before there is anything to learn."""
+        from costmodel.errors import ModelFaultError
+
+        if self._prepared:
+            return
+        self._prepared = True
+        try:
+            checked_preparation(self._model)
+        except ModelFaultError as error:
+            self._once.append(f"{error} | the search goes on")
 
     def learn(self, least: int = 1) -> None:
         """Update the model, if there is enough new data.

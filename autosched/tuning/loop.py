@@ -218,6 +218,7 @@ class TuningLoop:
         self._spaces.begin(self._scheduler.cold_tasks())
         submitted = replace(batch, ticket=self._runner.submit(task, batch.candidates))
         with self._thinking:
+            self._learner.prepare()
             self._learner.learn()
         ahead = self._propose([batch.turn], self._clock() - began)
         self._signals.check()
@@ -325,11 +326,10 @@ class TuningLoop:
 
         Times of an emulated device are estimated: they would be the same again.
         """
-        budget_s = self._options.budget_s or math.inf
         timed = [run for run in self._runs if not run.task.target.card.emulated]
         runs = [run for run in timed if run.touched and run.successes]
         for run, leaders, found in comparisons(
-            runs, self._runner, self._options, self._elapsed, budget_s
+            runs, self._runner, self._options, self._elapsed, self._options.budget_s or math.inf
         ):
             results = run.errors.added(leaders, found)
             self._write(run.task, leaders, results)

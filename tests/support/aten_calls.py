@@ -44,9 +44,9 @@ def _twice(operator: Any, *operands: Any) -> Any:
 
 
 _INSIDE: Final = ("asin", "acos", "atanh")
-_POSITIVE: Final = ("log", "sqrt", "acosh", "rsqrt", "reciprocal")
+_POSITIVE: Final = ("log", "log1p", "sqrt", "acosh", "rsqrt", "reciprocal")
 _PLAIN: Final = (
-    "relu", "sigmoid", "exp", "erf", "abs", "neg", "floor", "ceil", "round", "sin", "cos",
+    "relu", "sigmoid", "exp", "expm1", "erf", "abs", "neg", "floor", "ceil", "round", "sin", "cos",
     "tan", "atan", "sinh", "cosh", "tanh", "asinh",
     "isnan", "isinf", "alias", "detach", "clone",
 )  # fmt: skip

@@ -28,8 +28,8 @@ _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 PLAIN: Final = (
-    "relu", "sigmoid", "exp", "erf", "abs", "neg", "sign", "floor", "ceil", "round", "sin", "cos",
-    "tan", "atan", "sinh", "cosh", "tanh", "asinh", "is_nan", "is_inf",
+    "relu", "sigmoid", "exp", "expm1", "erf", "abs", "neg", "sign", "floor", "ceil", "round",
+    "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "asinh", "is_nan", "is_inf",
 )  # fmt: skip
 SPECIAL: Final = np.array([[np.nan, np.inf, -np.inf], [0, -0.0, 2.5]], np.float32)
 
@@ -37,7 +37,7 @@ SPECIAL: Final = np.array([[np.nan, np.inf, -np.inf], [0, -0.0, 2.5]], np.float3
 def _unary() -> Iterator[Case]:
     for name in PLAIN:
         yield UnaryOp(name), (FEW,)  # type: ignore[arg-type]
-    for name in ("log", "sqrt", "rsqrt", "reciprocal"):
+    for name in ("log", "log1p", "sqrt", "rsqrt", "reciprocal"):
         yield UnaryOp(name), (np.abs(FEW) + 0.1,)  # type: ignore[arg-type]
     for name in ("asin", "acos", "atanh"):
         yield UnaryOp(name), (np.tanh(FEW) * 0.9,)  # type: ignore[arg-type]

@@ -23,8 +23,8 @@ from sketch.lang.tensor import Tensor
 from sketch.operators import activations, broadcast, elementwise
 
 UnaryFunction = Literal[
-    "relu", "sigmoid", "exp", "log", "sqrt", "rsqrt", "erf", "abs", "neg", "sign", "reciprocal",
-    "floor", "ceil", "round", "sin", "cos", "tan", "asin", "acos", "atan",
+    "relu", "sigmoid", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "erf", "abs", "neg", "sign",
+    "reciprocal", "floor", "ceil", "round", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "is_nan", "is_inf", "not", "bit_not",
     "ordinal",
 ]  # fmt: skip

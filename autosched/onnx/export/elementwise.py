@@ -24,6 +24,7 @@ from autosched.onnx.export.terms import (
     Given,
     GivenValue,
     OnnxCall,
+    Part,
     call,
     cast,
     converted,
@@ -42,7 +43,8 @@ _OF_ALL_INTEGERS: Final = ("abs", "sign", "bit_not")
 
 
 def unary(op: UnaryOp, given: Given) -> OnnxCall:
-    """One operator; but 1 / sqrt, and infinities of 16-bit floats, which are looked for in float32.
+    """One operator; but 1 / sqrt, functions that keep the digits of small numbers, and infinities
+    of 16-bit floats, which are looked for in float32.
 
     Raises:
         GraphError: ONNX has no such function (``ordinal``, which reads the bits of floats).
@@ -50,16 +52,41 @@ def unary(op: UnaryOp, given: Given) -> OnnxCall:
     match op.function:
         case "rsqrt":
             return call("Reciprocal", call("Sqrt", given.data))
+        case "expm1" | "log1p":
+            return _of_small(op.function, given)
         case "is_inf":
-            dtype = given.data.dtype
-            wide = "float32" if is_storage_float(dtype) else dtype
-            return call("IsInf", converted(given.data, dtype, wide))
+            return _is_infinite(given.data, given.data.dtype)
         case function if function not in _UNARY_NAMES:
             raise GraphError(f"{function} has no ONNX form of one operator")
         case function if function in _OF_ALL_INTEGERS:
             return call(_UNARY_NAMES[function], given.data)
         case function:
             return in_wide(_UNARY_NAMES[function], given)
+
+
+def _is_infinite(data: Part, dtype: str) -> OnnxCall:
+    return call("IsInf", converted(data, dtype, "float32" if is_storage_float(dtype) else dtype))
+
+
+def _of_small(function: str, given: Given) -> OnnxCall:
+    """``exp(x) - 1`` and ``log(1 + x)`` by Kahan: both factors have the same rounding error.
+
+    Where that error is all of the result, it is x; where it cannot be divided, the plain form.
+    """
+    data, dtype = given.data, given.data.dtype
+    one = scalar(1, dtype)
+    if function == "expm1":
+        moved = call("Exp", data)
+        plain = call("Sub", moved, one)
+        part, whole = call("Log", moved), plain
+    else:
+        moved = call("Add", data, one)
+        plain = call("Log", moved)
+        part, whole = call("Sub", moved, one), plain
+    accurate = call("Mul", whole, call("Div", data, part))
+    lost = call("Or", _is_infinite(moved, dtype), call("Equal", plain, scalar(-1, dtype)))
+    kept = call("Where", lost, plain, accurate)
+    return call("Where", call("Equal", moved, one), data, kept)
 
 
 def clip(op: Clip, given: Given) -> OnnxCall:

@@ -28,7 +28,8 @@ _UNARY: Final[Mapping[str, UnaryFunction]] = {
     "relu": "relu", "sigmoid": "sigmoid", "exp": "exp", "log": "log", "sqrt": "sqrt", "erf": "erf",
     "abs": "abs", "neg": "neg", "reciprocal": "reciprocal", "sin": "sin", "cos": "cos",
     "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh",
-    "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+    "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "expm1": "expm1",
+    "log1p": "log1p",
 }  # fmt: skip
 _ROUNDING: Final[Mapping[str, UnaryFunction]] = {"floor": "floor", "ceil": "ceil", "round": "round"}
 _ARITHMETIC: Final[Mapping[str, BinaryFunction]] = {

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,16 @@ def test_what_is_written_is_read(path: Path, module: Module) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["net.asd"]
     inputs = module.random_inputs()
     np.testing.assert_array_equal(asd.load(path).run(inputs)["C"], module.run(inputs)["C"])
+
+
+def test_what_is_written_later_is_the_same(
+    path: Path, module: Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = path.read_bytes()
+    now = time.gmtime(time.time() + 10_000)
+    monkeypatch.setattr(time, "localtime", lambda *_: now)
+    module.save(path)
+    assert path.read_bytes() == before
 
 
 def test_a_file_that_is_no_module(tmp_path: Path) -> None:

@@ -155,6 +155,21 @@ def test_a_head_start_that_is_no_number_counts_as_none(head_start: Any) -> None:
     assert keys[0] == keys[1]
 
 
+def test_a_model_prepares_once_after_the_first_batch_was_submitted() -> None:
+    class Careful(Healthy):
+        prepared = 0
+
+        def prepare(self) -> None:
+            Careful.prepared += 1
+            raise OSError("no library")
+
+    result, said = tune(Careful())
+    assert Careful.prepared == 1 and result.trials == OPTIONS.trials
+    (warning,) = result.warnings
+    assert warning.startswith("prepare raised OSError: no library")
+    assert warning.endswith("the search goes on") and said == [f"warning: {warning}"]
+
+
 @pytest.mark.parametrize("model", [Nan, Raises, RaisesInFit])
 def test_without_it_the_search_is_that_of_the_draft(model) -> None:
     found = [tune(each())[0] for each in (model, Healthy)]

@@ -69,3 +69,22 @@ def test_equal_operations_are_written_once_in_a_block() -> None:
     values = np.arange(LANES, dtype=np.float32)
     for result in execute(nest, {"x": values}, host_target(1)).values():
         np.testing.assert_array_equal(result, 3 * values)
+
+
+def test_a_branch_reuses_what_is_known_outside_of_it() -> None:
+    c = LoopVar("c")
+    x, y = dense("x", (LANES,), Scope.INPUT), dense("y", (LANES,), Scope.OUTPUT)
+    read = BufferLoad(x, (plus(c),))
+    rest = binary("trunc_mod", read, Const(3.0, "float32"))  # a function of its own
+    test = binary("gt", rest, Const(1.0, "float32"))
+    again = binary("sub", binary("mul", rest, rest), BufferLoad(x, (plus(c),)))
+    value = Select(test, again, binary("add", rest, read))
+    lanes = loop(c, LANES, VECTORIZED, Store((y,), (plus(c),), (value,)))
+    nest = LoopNest("shared", (x, y), (), (loop(LoopVar("o"), 1, SERIAL, lanes),))
+    text = emit(nest, host_target(1), "f").text
+    assert text.count(f"call <{LANES} x float> @near.fmodf") == 1
+    values = np.arange(LANES, dtype=np.float32) * 1.75
+    left = np.fmod(values, np.float32(3))
+    expected = np.where(left > 1, left * left - values, left + values)
+    (result,) = execute(nest, {"x": values}, host_target(1)).values()
+    np.testing.assert_allclose(result.ravel(), expected, rtol=1e-6)
