@@ -29,6 +29,7 @@ from codegen.passes.tensorize import tensorize
 from codegen.passes.tile_blocks import has_unit_loops
 from codegen.passes.tile_operands import tile_operands
 from codegen.passes.tile_registers import tile_registers
+from codegen.passes.turned_reads import turned_reads
 from codegen.passes.turned_sums import turned_sums
 from codegen.straight_line import check_straight_line
 from sketch.nest.loopnest import LoopNest
@@ -51,7 +52,7 @@ def prepare(nest: LoopNest, target: Target) -> LoopNest:
     if on_units:
         nest = tensorize(tile_registers(nest, target), target)
     check_straight_line(nest, target)
-    nest = turned_sums(lane_trees(nest, target))
+    nest = turned_reads(turned_sums(lane_trees(nest, target)), target)
     nest = promote(partial_sums(nest, target), target)
     nest = clip(nest if on_units else skip(roll_copies(nest, target)))
     nest = fuse(join_branches(simplify(specialize(nest, target))), target)

@@ -5,38 +5,19 @@
         vectorized i: acc[i] += x[i, p]        local acc[i]:
                                         ->       for p in 0..P: vectorized i: acc[i] += turned[p, i]
 
-Lanes that read elements far apart read one after another.  A copy is turned in registers, a square
-of vectors at a time (``codegen.llvm.turned_blocks``), and read by whole vectors.
+See ``turned_copies``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
-from codegen.passes.affine import flatten, interval, loop_range, substitute_affine
-from codegen.passes.rewrite import Nodes, map_body, substitute_expr, with_body
-from sketch.lang.dtypes import size_of
+from codegen.passes.affine import flatten, interval, loop_range
+from codegen.passes.rewrite import Nodes, map_body, with_body
+from codegen.passes.turned_copies import LEAST_SIDE, fills_squares, turned_copy
 from sketch.lang.rewrite import reused
-from sketch.nest.loopnest import (
-    Affine,
-    Allocate,
-    Buffer,
-    BufferLoad,
-    Loop,
-    LoopKind,
-    LoopNest,
-    LoopVar,
-    Node,
-    Scope,
-    Store,
-)
+from sketch.nest.loopnest import Allocate, BufferLoad, Loop, LoopNest, Node, Scope, Store
 from sketch.nest.walk import stores
-
-# What squares are made of: elements of so many bytes, at least so many a side.
-_BYTES: Final = 4
-_LEAST_SIDE: Final = 4
-_MOST_LANES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +45,6 @@ class _TurnedSum:
     def points(self) -> tuple[Loop, ...]:
         """They walk over the results of a lane, outermost first."""
         return tuple(loop for loop in self.outer if loop.axis_kind == "spatial")
-
-    @property
-    def count(self) -> int:
-        """Terms of each result."""
-        return int(self.terms[0].extent) * int(self.terms[0].stride)
 
 
 def turned_sums(nest: LoopNest) -> LoopNest:
@@ -99,7 +75,7 @@ def _sum_of(node: Node, home: Allocate) -> _TurnedSum | None:
     if not isinstance(load, BufferLoad) or not outer or outer[0].axis_kind != "reduce":
         return None
     found = _TurnedSum(tuple(outer), lanes, store, load)
-    if not _fills_squares(lanes) or not _is_whole(found) or not _lies_apart(found):
+    if not fills_squares(lanes, load.dtype) or not _is_whole(found) or not _lies_apart(found):
         return None
     # Where it is filled beside the sum, the copy would come too early.
     filled = any(load.buffer in inner.targets for inner, _ in stores(home.body))
@@ -113,12 +89,6 @@ def _perfect(node: Node) -> tuple[list[Loop], Store | None]:
         loops.append(node)
         node = node.body[0]
     return loops, node if loops and isinstance(node, Store) else None
-
-
-def _fills_squares(lanes: Loop) -> bool:
-    if lanes.kind is not LoopKind.VECTORIZED or lanes.axis_kind != "spatial":
-        return False
-    return int(lanes.stride) == 1 and _LEAST_SIDE <= int(lanes.extent) <= _MOST_LANES
 
 
 def _is_whole(found: _TurnedSum) -> bool:
@@ -136,13 +106,13 @@ def _is_whole(found: _TurnedSum) -> bool:
         for predicate in found.store.predicates
         for loop in found.terms
     )
-    return step >= _LEAST_SIDE and not tested
+    return step >= LEAST_SIDE and not tested
 
 
 def _lies_apart(found: _TurnedSum) -> bool:
     """Whether lanes read elements of one private buffer far apart, and all of them are there."""
     buffer = found.load.buffer
-    if buffer.scope is not Scope.LOCAL or buffer.swizzled or size_of(buffer.dtype) != _BYTES:
+    if buffer.scope is not Scope.LOCAL or buffer.swizzled:
         return False
     form, quasi = flatten(buffer, found.load.indices)
     ranges = {loop.var: loop_range(loop) for loop in (*found.outer, found.lanes)}
@@ -154,42 +124,9 @@ def _lies_apart(found: _TurnedSum) -> bool:
 
 def _turned(home: Allocate, place: int, found: _TurnedSum) -> Node:
     """``home`` behind the copy, with the sum of the copy."""
-    at, size = _places(found)
-    buffer = found.load.buffer
-    name = f"{buffer.name}.turned"
-    copy = Buffer(name, buffer.dtype, (size,), (1,), (1,), Scope.LOCAL, size)
-    node: Node = replace(found.store, values=(BufferLoad(copy, (at,)),))
+    load, copied = turned_copy(found.load, found.points, found.terms, found.lanes)
+    node: Node = replace(found.store, values=(load,))
     for loop in (found.lanes, *reversed(found.outer)):
         node = with_body(loop, (node,))
     body = (*home.body[:place], node, *home.body[place + 1 :])
-    return Allocate(copy, (_copied(copy, at, found), Allocate(home.buffer, body)))
-
-
-def _places(found: _TurnedSum) -> tuple[Affine, int]:
-    """Where an element lies in the copy, and how many there are: lanes are neighbours, then come
-    the terms, then the other loops, each so far apart that they do not meet.
-    """
-    width = int(found.lanes.extent)
-    form = Affine(((found.lanes.var, 1), *((loop.var, width) for loop in found.terms)))
-    size = width * found.count
-    for loop in reversed(found.points):
-        apart = -(-size // int(loop.stride))
-        form += Affine(((loop.var, apart),))
-        size = apart * int(loop.stride) * int(loop.extent)
-    return form, size
-
-
-def _copied(copy: Buffer, at: Affine, found: _TurnedSum) -> Node:
-    """The copy: loops of points, then one of terms, then lanes."""
-    lanes, last = found.lanes, found.terms[-1]
-    fresh = {loop.var: LoopVar(f"{loop.var.name}.turned") for loop in (*found.points, lanes, last)}
-    values = {loop.var: Affine(()) for loop in found.terms}  # one loop in place of all
-    values |= {var: Affine(((new, 1),)) for var, new in fresh.items()}
-    load = substitute_expr(found.load, values)
-    store = Store((copy,), (substitute_affine(at, values),), (load,))
-    node: Node = replace(lanes, var=fresh[lanes.var], body=(store,))
-    node = Loop(fresh[last.var], found.count, 1, LoopKind.SERIAL, "spatial", (node,))
-    for loop in reversed(found.points):
-        own = fresh[loop.var]
-        node = Loop(own, loop.extent, loop.stride, LoopKind.SERIAL, "spatial", (node,))
-    return node
+    return Allocate(load.buffer, (copied, Allocate(home.buffer, body)))

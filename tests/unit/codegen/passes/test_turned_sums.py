@@ -7,20 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codegen import build
 from codegen.build import emit
-from codegen.passes.turned_sums import turned_sums
 from sketch.dag.dag import ComputeDAG
 from sketch.lang import reducers
 from sketch.lang.tensor import compute, placeholder, reduce_axis
 from sketch.lower import lower
-from sketch.nest.loopnest import Allocate, LoopNest
-from sketch.nest.walk import walk
 from sketch.population.population import sample
 from sketch.rules.generate import generate
-from tests.support.compiled import run_compiled
 from tests.support.cpu_targets import runnable
-from tests.support.workloads import random_inputs
+from tests.support.pass_effects import copies_for_same_bits
 
 TARGET = runnable()[0]
 REDUCERS = {
@@ -36,36 +31,14 @@ def of_rows(name: str, shape: tuple[int, ...], dtype: str = "float32") -> Comput
     return ComputeDAG([compute(rows, lambda *i: row[i] * 3, name="Y")])
 
 
-def copies(nest: LoopNest) -> int:
-    """How many turned copies there are."""
-    nodes = walk(nest.roots)
-    return sum(isinstance(n, Allocate) and n.buffer.name.endswith(".turned") for n in nodes)
-
-
-def compare(dag: ComputeDAG, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run random programs of all sketches with and without the copies; how many there were."""
-    rng, passed = np.random.default_rng(seed), list[LoopNest]()
-    inputs = random_inputs(dag, rng)
-
-    def noted(nest: LoopNest) -> LoopNest:
-        passed.append(turned_sums(nest))
-        return passed[-1]
-
-    for sketch in generate(dag, TARGET):
-        row = sample(sketch, 1, rng).row(0)
-        found: list[dict[str, np.ndarray]] = []
-        for each in (noted, lambda nest: nest):
-            monkeypatch.setattr(build, "turned_sums", each)
-            found.append(run_compiled(sketch, row, inputs, TARGET))
-        for output, values in found[0].items():
-            np.testing.assert_array_equal(values, found[1][output])
-    return sum(map(copies, passed))
+def copies(dag: ComputeDAG, seed: int = 3) -> int:
+    return copies_for_same_bits(dag, TARGET, seed, "turned_sums")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize("name", REDUCERS)
-def test_sums_of_short_rows(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compare(of_rows(name, (37, 56), dtype), 3, monkeypatch)
+def test_sums_of_short_rows(name: str, dtype: str) -> None:
+    assert copies(of_rows(name, (37, 56), dtype))
 
 
 @given(
@@ -75,12 +48,11 @@ def test_sums_of_short_rows(name: str, dtype: str, monkeypatch: pytest.MonkeyPat
     st.integers(0, 999),
 )
 def test_any_rows(outer: list[int], columns: int, name: str, seed: int) -> None:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        compare(of_rows(name, (*outer, columns)), seed, monkeypatch)
+    copies(of_rows(name, (*outer, columns)), seed)
 
 
-def test_elements_of_8_bytes_are_read_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not compare(of_rows("sum", (37, 56), "float64"), 3, monkeypatch)
+def test_elements_of_8_bytes_are_read_as_before() -> None:
+    assert not copies(of_rows("sum", (37, 56), "float64"))
 
 
 def test_lanes_read_neighbours() -> None:
