@@ -73,14 +73,14 @@ def turned_copy(
         predicates=substitute_predicates(predicates, values),
     )
     node: Node = replace(lanes, var=fresh[lanes.var], body=(store,))
-    node = Loop(fresh[last.var], count_of(terms), 1, LoopKind.SERIAL, "spatial", (node,))
+    node = Loop(fresh[last.var], _count(terms), 1, LoopKind.SERIAL, "spatial", (node,))
     for loop in reversed(points):
         own = fresh[loop.var]
         node = Loop(own, loop.extent, loop.stride, LoopKind.SERIAL, "spatial", (node,))
     return BufferLoad(copy, (at,)), node
 
 
-def count_of(terms: Sequence[Loop]) -> int:
+def _count(terms: Sequence[Loop]) -> int:
     """Trips of one loop in place of all."""
     return int(terms[0].extent) * int(terms[0].stride)
 
@@ -91,7 +91,7 @@ def _places(points: Sequence[Loop], terms: Sequence[Loop], lanes: Loop) -> tuple
     """
     width = int(lanes.extent)
     form = Affine(((lanes.var, 1), *((loop.var, width) for loop in terms)))
-    size = width * count_of(terms)
+    size = width * _count(terms)
     for loop in reversed(points):
         apart = -(-size // int(loop.stride))
         form += Affine(((loop.var, apart),))

@@ -15,7 +15,7 @@ from typing import Final
 
 from codegen.passes.affine import flatten
 from codegen.passes.rewrite import Nodes, map_body, map_expr, with_body
-from codegen.passes.turned_copies import LEAST_SIDE, count_of, fills_squares, turned_copy
+from codegen.passes.turned_copies import LEAST_SIDE, fills_squares, turned_copy
 from sketch.lang.affine import UNBOUNDED
 from sketch.lang.expr import Expr, Select
 from sketch.lang.rewrite import reused
@@ -176,9 +176,7 @@ def _far_reads(found: _Statement, target: Target) -> dict[_Place, BufferLoad]:
         apart = form.coefficient(lanes.var) > int(lanes.extent) // 2
         if apart and not quasi and form.coefficient(loop.var) == 1 and _is_plain(load, found):
             reads.setdefault((load.buffer, form), load)
-    elements = count_of([loop]) * int(lanes.extent)
-    for point in found.points:
-        elements *= int(point.extent)
+    elements = int(loop.extent) * int(lanes.extent)
     room = target.l1_bytes // _CACHE_SHARE
     return reads if len(reads) <= _MOST_COPIES and 4 * elements * len(reads) <= room else {}
 
@@ -207,12 +205,14 @@ def _certain(value: Expr) -> Iterator[BufferLoad]:
 
 
 def _turned(found: _Statement, reads: dict[_Place, BufferLoad]) -> Node:
-    """The loop behind the copies, of which the statement reads."""
+    """The loop behind the copies, of which the statement reads; those that were unrolled in it are
+    around both, so that copies are small.
+    """
     copies: dict[_Place, BufferLoad] = {}
     before: list[Node] = []
     for place, load in reads.items():
         copies[place], filled = turned_copy(
-            load, found.points, [found.loop], found.lanes, found.store.predicates
+            load, (), [found.loop], found.lanes, found.store.predicates
         )
         before.append(filled)
 
@@ -223,9 +223,11 @@ def _turned(found: _Statement, reads: dict[_Place, BufferLoad]) -> Node:
         return node if quasi else copies.get((node.buffer, form), node)
 
     node: Node = replace(found.store, values=(map_expr(found.store.values[0], read),))
-    for loop in (found.lanes, *reversed(found.points), found.loop):
+    for loop in (found.lanes, found.loop):
         node = with_body(loop, (node,))
     nodes: Nodes = (*before, node)
     for copy in copies.values():
         nodes = (Allocate(copy.buffer, nodes),)
+    for point in reversed(found.points):
+        nodes = (replace(point, kind=LoopKind.SERIAL, body=nodes),)
     return nodes[0]
