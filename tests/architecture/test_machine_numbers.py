@@ -24,6 +24,7 @@ PLACES: Final[Mapping[str, str]] = {
     "autosched/tuning/network_limit.py": "when in a run, and in which runs",
     "sketch/population/draw_gpu.py": "search: which numbers are likely",
     "codegen/llvm/turned_blocks.py": "what our code for squares of vectors handles",
+    "costmodel/extract/turned_copies.py": "instructions of that code, and of gathers",
     "codegen/passes/fetch_rows.py": "passes over a row, and arrays of an operator",
     "sketch/rules/gpu_units.py": "levels of tiles",
     "sketch/rules/rows_together.py": "search: rows at a time; arrays of an operator",
