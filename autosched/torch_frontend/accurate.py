@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from autosched.torch_frontend.bags import bag_functions
 from autosched.torch_frontend.convolutions import convolution_functions
 from autosched.torch_frontend.error_functions import erfc, erfcx
 from autosched.torch_frontend.missing import missing_functions
@@ -71,6 +72,7 @@ def decompositions() -> dict[Any, Any]:
         aten.addbmm.default: partial(_product_and_addend, _sum_of_products),
         aten.baddbmm.default: partial(_product_and_addend, torch.bmm),
         **_shifts(aten),
+        **bag_functions(),
         **convolution_functions(),
         **padding_functions(),
         **scatter_functions(),

@@ -21,6 +21,7 @@ from costmodel.extract.shared_lines import stores_to_shared_lines
 from costmodel.extract.statement import UNROLLED_KINDS
 from costmodel.extract.structure import branches, busiest_share, tasks_of
 from costmodel.extract.tile_terms import in_memory, tile_cycles
+from costmodel.extract.turned_copies import cost_of_gathered
 from costmodel.extract.turns import turns
 from costmodel.extract.validity import Validity
 from sketch.nest.loopnest import Scope
@@ -171,7 +172,8 @@ def _compute_cycles(
     # Every accumulator waits for its own last update.
     least = rates.fma_latency * rates.fma_slack / rates.chain_slack if reduces else 0.0
     arithmetic = larger(arithmetic, least)
-    loads = tile.vector_loads + tile.broadcast_loads + 2.0 * tile.gathered_loads + tile.prefetches
+    gathered = cost_of_gathered(analysis, tile.width) * tile.gathered_loads
+    loads = tile.vector_loads + tile.broadcast_loads + gathered + tile.prefetches
     loads = loads / rates.loads
     slower = larger(arithmetic, loads)
     step = slower + rates.load_overlap * smaller(arithmetic, loads) + tile.evicted / rates.l2

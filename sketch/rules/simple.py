@@ -7,7 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from sketch.analysis.access import stage_loads
-from sketch.lang.expr import Axis
+from sketch.lang.expr import Axis, Load
 from sketch.lang.tensor import Compute
 from sketch.nest.loopnest import LoopKind
 from sketch.rules.locations import standing_axes
@@ -101,7 +101,7 @@ def _turned_axis(op: Compute, vector: Axis | None) -> Axis | None:
     if vector is None or op.reduce is not None:
         return None
     for load in stage_loads(op):
-        last = len(load.indices) - 1
+        last = _last_of_several(load)
         along = [coefficient_of(load, dim, vector, op) for dim in range(last + 1)]
         if not any(along) or along[last] != 0:
             continue
@@ -109,6 +109,12 @@ def _turned_axis(op: Compute, vector: Axis | None) -> Axis | None:
             if axis.extent > 1 and coefficient_of(load, last, axis, op) == 1:
                 return axis
     return None
+
+
+def _last_of_several(load: Load) -> int:
+    """The last dimension of several elements: what lies behind it has no neighbours."""
+    several = [dim for dim, extent in enumerate(load.tensor.shape) if extent > 1]
+    return several[-1] if several else len(load.indices) - 1
 
 
 def _vector_loops(stage: StagePlan, vector: Axis, levels: int) -> list[LoopId]:

@@ -26,6 +26,7 @@ PLACES: Final[Mapping[str, str]] = {
     "codegen/llvm/turned_blocks.py": "what our code for squares of vectors handles",
     "codegen/passes/turned_copies.py": "what our code for squares of vectors handles",
     "codegen/passes/turned_reads.py": "arrays of an operator, and their share of a cache",
+    "costmodel/extract/turned_copies.py": "instructions of that code, and of gathers",
     "codegen/passes/fetch_rows.py": "passes over a row, and arrays of an operator",
     "sketch/rules/gpu_units.py": "levels of tiles",
     "sketch/rules/rows_together.py": "search: rows at a time; arrays of an operator",

@@ -155,6 +155,10 @@ ACTIVATIONS: Final[Calls] = {
     ),
 }
 INDEXING: Final[Calls] = {
+    "_embedding_bag.default": (
+        lambda i, w: aten._embedding_bag(w, i.flatten(), torch.arange(0, i.numel(), i.shape[1]))[0],
+        (INTEGERS % 8, MAPS[0, 0]),
+    ),
     "_embedding_bag_forward_only.default": (
         lambda i, w: (
             *(functional.embedding_bag(i, w, mode=mode) for mode in ("sum", "mean", "max")),
@@ -342,7 +346,7 @@ WINDOWS: Final[Calls] = {
     ),
 }
 NOT_EXPORTED: Final = (
-    "_embedding_bag_forward_only.default",
+    "_embedding_bag.default", "_embedding_bag_forward_only.default",
     "_adaptive_avg_pool3d.default", "_upsample_nearest_exact1d.default",
     "_upsample_nearest_exact2d.default", "_upsample_nearest_exact3d.default",
     "copy.default", "diagonal_scatter.default", "grid_sampler_3d.default",

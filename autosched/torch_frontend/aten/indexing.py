@@ -137,6 +137,7 @@ def _ordered(call: AtenCall, count: int, descending: bool) -> tuple[str, str]:
 
 
 INDEXING: Final[Mapping[str, Converter]] = {
+    "_embedding_bag.default": _embedding_bag,
     "_embedding_bag_forward_only.default": _embedding_bag,
     "_unsafe_index.Tensor": _index,
     "embedding.default": _embedding,
