@@ -9,7 +9,7 @@ A plain copy is turned where it is; see ``turned_copies``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -46,18 +46,30 @@ _Place = tuple[Buffer, Affine]
 
 
 @dataclass(frozen=True, slots=True)
-class _Tile:
+class _Tiles:
     """All trips of a loop that is clipped at the end of an axis, or not at all.
 
     Attributes:
         loop: it.
-        start: of the tile, on the axis.
-        last: the last start of a whole tile.
+        start: of a tile, on the axis.
+        end: of the axis; infinite where nothing is clipped.
+        aligned: whether tiles start at multiples of their extent.
     """
 
     loop: Loop
     start: Affine
-    last: int
+    end: int
+    aligned: bool
+
+    @property
+    def last(self) -> int:
+        """The last start of a whole tile."""
+        return self.end - int(self.loop.extent)
+
+    @property
+    def rest(self) -> int:
+        """Trips of the tile at the end; 0 where all are whole, or it begins anywhere."""
+        return self.end % int(self.loop.extent) if self.aligned else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +91,41 @@ class _Statement:
 
 def turned_reads(nest: LoopNest, target: Target) -> LoopNest:
     """The nest in which lanes read neighbours wherever ``loop`` walks along what they read."""
-    return replace(nest, roots=_nodes(nest.roots, target))
+    return replace(nest, roots=_nodes(nest.roots, target, {}))
 
 
-def _nodes(nodes: Nodes, target: Target) -> Nodes:
-    return reused([_node(node, target) for node in nodes], nodes)
+def _nodes(nodes: Nodes, target: Target, strides: Mapping[LoopVar, int]) -> Nodes:
+    return reused([_node(node, target, strides) for node in nodes], nodes)
 
 
-def _node(node: Node, target: Target) -> Node:
-    tile = _tile(node) if isinstance(node, Loop) else None
-    found = None if tile is None else _statement(tile)
-    if tile is None or found is None:
-        return map_body(node, lambda body: _nodes(body, target))
-    reads = _far_reads(found, target)
-    if not reads:
-        return node
-    turned = _turned(found, reads)
-    if not tile.loop.clip:
-        return turned
-    whole = Case(-UNBOUNDED, tile.last, (turned,))
-    return Branch(tile.start, (whole, Case(tile.last + 1, UNBOUNDED, (node,))))
+def _node(node: Node, target: Target, strides: Mapping[LoopVar, int]) -> Node:
+    """``strides``: of the loops around it."""
+    if not isinstance(node, Loop):
+        return map_body(node, lambda body: _nodes(body, target, strides))
+    tiles = _tiles(node, strides)
+    if tiles is None or (whole := _turned_tile(tiles, int(node.extent), target)) is None:
+        inside = {**strides, node.var: int(node.stride)}
+        return map_body(node, lambda body: _nodes(body, target, inside))
+    if not node.clip:
+        return whole
+    cut = None if tiles.rest < LEAST_SIDE else _turned_tile(tiles, tiles.rest, target)
+    cases = (
+        Case(-UNBOUNDED, tiles.last, (whole,)),
+        Case(tiles.last + 1, tiles.end - 1, (cut or node,)),
+        Case(tiles.end, UNBOUNDED, ()),
+    )
+    return Branch(tiles.start, cases)
 
 
-def _tile(loop: Loop) -> _Tile | None:
-    """All trips of a loop; None where its clip asks for something else than an end."""
+def _turned_tile(tiles: _Tiles, trips: int, target: Target) -> Node | None:
+    """So many trips, all of which the clip leaves, with copies; None where nothing is copied."""
+    found = _statement(replace(tiles.loop, extent=trips, clip=()), tiles.loop.clip)
+    reads = {} if found is None else _far_reads(found, target)
+    return _turned(found, reads) if found is not None and reads else None
+
+
+def _tiles(loop: Loop, strides: Mapping[LoopVar, int]) -> _Tiles | None:
+    """None where the clip of a loop asks for something else than an end."""
     starts = [
         Affine(tuple(x for x in p.index.terms if x[0] is not loop.var), p.index.const)
         for p in loop.clip
@@ -110,8 +133,10 @@ def _tile(loop: Loop) -> _Tile | None:
     ends = all(_begins_at_0(p) and p.index.coefficient(loop.var) == 1 for p in loop.clip)
     if not ends or any(_key(start) != _key(starts[0]) for start in starts):
         return None
-    last = min((p.high for p in loop.clip), default=UNBOUNDED) - int(loop.extent)
-    return _Tile(loop, starts[0] if starts else Affine(()), last)
+    start = starts[0] if starts else Affine(())
+    steps = [coefficient * strides.get(var, 1) for var, coefficient in start.terms]
+    aligned = all(step % int(loop.extent) == 0 for step in (start.const, *steps))
+    return _Tiles(loop, start, min((p.high for p in loop.clip), default=UNBOUNDED), aligned)
 
 
 def _begins_at_0(predicate: Predicate) -> bool:
@@ -132,9 +157,11 @@ def _fulfilled(predicate: Predicate, clip: Sequence[Predicate]) -> bool:
     return _begins_at_0(predicate) and any(p.high <= predicate.high for p in same)
 
 
-def _statement(tile: _Tile) -> _Statement | None:
-    """What a serial loop has inside, if that is one statement for neighbouring places."""
-    loop = replace(tile.loop, clip=())
+def _statement(loop: Loop, clip: Sequence[Predicate]) -> _Statement | None:
+    """What a serial loop has inside, if that is one statement for neighbouring places.
+
+    ``clip``: holds in all trips.
+    """
     if loop.kind is not LoopKind.SERIAL or loop.axis_kind != "spatial" or int(loop.stride) != 1:
         return None
     loops, node = list[Loop](), loop.body[0]
@@ -144,7 +171,7 @@ def _statement(tile: _Tile) -> _Statement | None:
     if len(loop.body) > 1 or not loops or not isinstance(node, Store):
         return None
     *points, lanes = loops
-    left = [test for test in node.predicates if not _fulfilled(test, tile.loop.clip)]
+    left = [test for test in node.predicates if not _fulfilled(test, clip)]
     node = replace(node, predicates=tuple(left))
     unrolled = all(inner.kind is LoopKind.UNROLLED for inner in points)
     return (

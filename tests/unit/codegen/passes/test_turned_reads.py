@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,15 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codegen.build import emit
+from codegen.passes.turned_reads import turned_reads
 from sketch.dag.dag import ComputeDAG
-from sketch.lang.expr import Expr, binary, select
+from sketch.lang.expr import Const, Expr, binary, select
 from sketch.lang.functions import exp, maximum
 from sketch.lang.tensor import compute, placeholder
 from sketch.lower import lower
+from sketch.nest.loopnest import BufferLoad, LoopNest, LoopVar, Predicate, Scope, Store
 from sketch.population.population import sample
 from sketch.rules.generate import generate
 from tests.support.cpu_targets import runnable
-from tests.support.pass_effects import copies_for_same_bits
+from tests.support.nests import SERIAL, VECTORIZED, dense, execute, loop, plus
+from tests.support.pass_effects import copies_for_same_bits, turned_copies
 
 TARGET = runnable()[0]
 Function = Callable[[Expr, Expr, Expr], Expr]
@@ -80,3 +84,21 @@ def test_lanes_read_neighbours() -> None:
     row |= {decision: 31 for decision in row if decision.axis == 1}  # type: ignore[union-attr]
     text = emit(lower(sketch, row), TARGET, "f").text
     assert "shufflevector" in text and "gather" not in text
+
+
+@pytest.mark.parametrize("end", [64, 35, 31, 16, 13, 8, 3])
+def test_tiles_that_begin_behind_the_end_are_left_out(end: int) -> None:
+    lanes, step = TARGET.lanes(), 8
+    x, y = dense("x", (lanes, 64), Scope.INPUT), dense("y", (end, lanes), Scope.OUTPUT)
+    outer, start, i, c = (LoopVar(name) for name in ("outer", "start", "i", "c"))
+    at = plus(outer, start, i)
+    inside = (Predicate(at, 0, end),)
+    value = binary("add", BufferLoad(x, (plus(c), at)), Const(1.0, "float32"))
+    store = Store((y,), (at, plus(c)), (value,), predicates=inside)
+    columns = replace(loop(i, step, SERIAL, loop(c, lanes, VECTORIZED, store)), clip=inside)
+    tiles = loop(start, 4, SERIAL, columns, step=step)
+    nest = LoopNest("tiles", (x, y), (), (loop(outer, 2, SERIAL, tiles, step=32),))
+    assert turned_copies(turned_reads(nest, TARGET)) == 1 + (end % step >= 4)
+    values = np.arange(lanes * 64, dtype=np.float32).reshape(lanes, 64)
+    found = execute(nest, {"x": values}, TARGET)["y"].reshape(end, lanes)
+    np.testing.assert_array_equal(found, values[:, :end].T + 1)
