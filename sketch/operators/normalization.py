@@ -48,6 +48,78 @@ def normalize(
     return stage(data.shape, element, name)
 
 
+def normalize_groups(
+    data: Tensor, groups: int, epsilon: float, name: str = "normalize_groups"
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + epsilon)`` over all places, and one group of channels.
+
+    Channels are the last dimension of ``[n, *spatial, c]``.  Sums are of channels first, with one
+    channel a lane, then of the channels of a group.  Each channel gets a mean and a scale of its
+    own, so that nothing reads across lanes.
+
+    Args:
+        data: floats of rank 2 or more.
+        groups: number of groups; it divides the channels.
+        epsilon: added to the variance.
+        name: of the last stage.
+    """
+    wide = reduction.widened(data, name)
+    width = data.shape[-1] // groups
+    share = 1.0 / (math.prod(data.shape[1:-1]) * width)
+    total = _sums_of_groups(wide.shape, width, lambda point: wide[tuple(point)], f"{name}.sum")
+    mean = map_elements(total, lambda x: x * share, f"{name}.mean")
+
+    def deviation(point: Sequence[Expr]) -> Expr:
+        return wide[tuple(point)] - mean[point[0], point[-1]]
+
+    def square(point: Sequence[Expr]) -> Expr:
+        return deviation(point) * deviation(point)
+
+    squares = _sums_of_groups(wide.shape, width, square, f"{name}.variance")
+    scale = map_elements(squares, lambda x: unary("rsqrt", x * share + epsilon), f"{name}.scale")
+
+    def element(point: tuple[Expr, ...]) -> Expr:
+        return expr.cast(deviation(point) * scale[point[0], point[-1]], data.dtype)
+
+    return stage(data.shape, element, name)
+
+
+def _sums_of_groups(
+    shape: Sequence[int], width: int, value: Callable[[Sequence[Expr]], Expr], name: str
+) -> Tensor:
+    """``[n, c]``: for each channel the sum over all places of the ``width`` channels of its group.
+
+    The first spatial dimension is summed last: its places are rows that threads share.
+    """
+    samples, *spatial, channels = shape
+    over = tuple(reduce_axis(extent, f"r{d}") for d, extent in enumerate(spatial, 1))
+    if len(over) > 1:
+        rows = stage(
+            (samples, spatial[0], channels),
+            lambda at: reducers.sum(value((at[0], at[1], *over[1:], at[2])), over[1:]),
+            f"{name}.rows",
+        )
+        sums = stage(
+            (samples, channels),
+            lambda at: reducers.sum(rows[at[0], over[0], at[1]], over[0]),
+            f"{name}.channels",
+        )
+    else:
+        sums = stage(
+            (samples, channels),
+            lambda at: reducers.sum(value((at[0], *over, at[1])), over),
+            f"{name}.channels",
+        )
+    if width == 1:
+        return sums
+    member = reduce_axis(width, "k")
+    return stage(
+        (samples, channels),
+        lambda at: reducers.sum(sums[at[0], at[1] // width * width + member], member),
+        name,
+    )
+
+
 def _deviation(
     data: Tensor, dims: Sequence[int], centered: bool, name: str
 ) -> Callable[[Sequence[Expr]], Expr]:

@@ -17,7 +17,7 @@ from autosched.graph.ops.elementwise import (
     UnaryOp,
     Where,
 )
-from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
+from autosched.graph.ops.norm import BatchNorm, GroupNormalize, LocalResponseNorm, Normalize
 from autosched.graph.ops.reduce import ArgReduce, Cumulative, ReduceOp
 from autosched.graph.ops.shape import Copy
 from autosched.graph.ops.softmax import Hardmax, Softmax
@@ -161,6 +161,9 @@ def _normalised() -> Iterator[Case]:
         for centered in (False, True):
             yield Normalize(axes, 1e-3, centered), (MAP,)
             yield Normalize(axes, 1e-3, centered), (MAP.astype(np.float64),)
+    for groups in (1, 2):
+        yield GroupNormalize(groups, 1e-3), (floats(2, 3, 5, 4),)
+        yield GroupNormalize(groups, 1e-3), (floats(2, 5, 4).astype(np.float64),)
     for axis, size in ((1, 3), (-1, 5), (2, 4), (0, 1)):
         yield LocalResponseNorm(size, 0.3, 0.6, 1.5, axis), (MAP,)
     yield LocalResponseNorm(3, 0.3, 0.6, 1.5), (FEW,)

@@ -49,9 +49,11 @@ from autosched.graph.ops.movement import (
 from autosched.graph.ops.narrow import NarrowMatMul, lower_narrow_matmul
 from autosched.graph.ops.norm import (
     BatchNorm,
+    GroupNormalize,
     LocalResponseNorm,
     Normalize,
     lower_batch_norm,
+    lower_group_normalize,
     lower_local_response_norm,
     lower_normalize,
 )
@@ -100,6 +102,7 @@ LOWERINGS: Final[Mapping[type[Op], Lowering]] = {
     Pool: lower_pool,
     GlobalPool: lower_global_pool,
     BatchNorm: lower_batch_norm,
+    GroupNormalize: lower_group_normalize,
     Normalize: lower_normalize,
     LocalResponseNorm: lower_local_response_norm,
     Softmax: lower_softmax,

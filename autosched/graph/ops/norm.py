@@ -83,6 +83,36 @@ class Normalize(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupNormalize(Op):
+    """``(x - mean) / sqrt(variance + epsilon)`` of ``[n, *spatial, c]``, statistics of each sample
+    over all places and the channels of one of ``groups`` groups.
+    """
+
+    pattern: ClassVar[Pattern] = Pattern.REDUCTION
+
+    groups: int
+    epsilon: float = 1e-5
+
+    @property
+    def kind(self) -> str:
+        return "group_normalize"
+
+    @property
+    def reads_once(self) -> bool:
+        return False
+
+    def infer(self, inputs: Sequence[TensorType]) -> TensorType:
+        expect_inputs(self, inputs, 1)
+        expect_float(inputs[0])
+        shape = inputs[0].shape
+        if len(shape) < 3 or self.groups < 1 or shape[-1] % self.groups:
+            raise GraphError(
+                f"data {inputs[0]} has no {self.groups} groups of channels, at the end"
+            )
+        return inputs[0]
+
+
+@dataclass(frozen=True, slots=True)
 class LocalResponseNorm(Op):
     """``x / (bias + alpha / size * s) ** beta``, s the sum of squares of ``size`` neighbours
     along ``axis``, (size - 1) // 2 of them before x.
@@ -125,6 +155,13 @@ def lower_batch_norm(op: BatchNorm, inputs: Sequence[Tensor], name: str) -> tupl
 def lower_normalize(op: Normalize, inputs: Sequence[Tensor], name: str) -> tuple[Tensor, ...]:
     """Stages of statistics, then one that applies them."""
     return (normalization.normalize(inputs[0], op.axes, op.epsilon, op.centered, name),)
+
+
+def lower_group_normalize(
+    op: GroupNormalize, inputs: Sequence[Tensor], name: str
+) -> tuple[Tensor, ...]:
+    """Stages of statistics, then one that applies them."""
+    return (normalization.normalize_groups(inputs[0], op.groups, op.epsilon, name),)
 
 
 def lower_local_response_norm(

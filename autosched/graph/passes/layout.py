@@ -29,6 +29,7 @@ from autosched.graph.ops.scan import Scan
 from autosched.graph.ops.shape import Concat, Reshape, Transpose
 from autosched.graph.passes.channels_wanted import feeds_channels_last
 from autosched.graph.passes.clean_up import keeps_memory_order
+from autosched.graph.passes.grouped_channels import grouped_channels
 from autosched.graph.passes.permuted import on_permuted
 from autosched.graph.passes.regroup import regroup
 from autosched.graph.passes.rewriter import GraphRewriter
@@ -59,12 +60,18 @@ class _ChannelsLast(GraphRewriter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self._feeds_channels_last = feeds_channels_last(graph)
+        self._grouped = grouped_channels(graph)
+        self._inside = {
+            value: grouped.source for grouped in self._grouped.values() for value in grouped.inside
+        }
         self._stored: dict[str, Stored] = {}
         self._transposed: dict[tuple[str, Permutation], str] = {}
         self._flattened: dict[str, Shape] = {}  # [n, h*w*c] values, by their (c, *spatial)
 
     def convert(self, node: Node) -> None:
         """Emit ``node``, on stored values where its operator allows."""
+        if self._normalizes_groups(node):
+            return
         match node.op:
             case HostOp() | Scan():
                 self._emit(node, [self.value(name) for name in node.inputs])
@@ -87,6 +94,17 @@ class _ChannelsLast(GraphRewriter):
                 self._several(node)
             case _:
                 self._one_input(node)
+
+    def _normalizes_groups(self, node: Node) -> bool:
+        """Whether ``node`` is the last, or one inside, of a normalisation of groups of channels
+        that are stored last; the last one has been emitted.
+        """
+        grouped = self._grouped.get(node.output)
+        if grouped is not None and self._is_channels_last(grouped.source):
+            stored = self._of(grouped.source)
+            self._emit(node, [stored.value], stored.permutation, grouped.op)
+            return True
+        return node.output in self._inside and self._is_channels_last(self._inside[node.output])
 
     def _one_input(self, node: Node) -> None:
         """Operators whose attributes name dimensions; anything else takes plain values."""
@@ -223,6 +241,9 @@ class _ChannelsLast(GraphRewriter):
         value = self.builder.copy(node, inputs, op)
         rank = self._rank(node.output)
         self._stored[node.output] = Stored(value, tuple(range(rank)) if due is None else due)
+
+    def _is_channels_last(self, name: str) -> bool:
+        return self._of(name).permutation == channels_first(self._rank(name))
 
     def _keeps_rank(self, node: Node) -> bool:
         return self._rank(node.inputs[0]) == self._rank(node.output)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
+from autosched.graph.ops.norm import BatchNorm, GroupNormalize, LocalResponseNorm, Normalize
 from autosched.onnx.export.terms import (
     Given,
     GivenValue,
@@ -40,6 +40,19 @@ def normalize(op: Normalize, given: Given) -> OnnxCall:
     difference = call("Sub", data, call("ReduceMean", data, integers(op.axes), keepdims=1))
     squares = call("Mul", difference, difference)
     return call("Div", difference, _root_of_mean(squares, op, data.dtype))
+
+
+def group_normalize(op: GroupNormalize, given: Given) -> OnnxCall:
+    """LayerNormalization of the groups, channels first."""
+    data = given.data
+    first = (0, data.rank - 1, *range(1, data.rank - 1))
+    moved = call("Transpose", data, perm=first)
+    width = math.prod(data.shape[1:]) // op.groups
+    rows = reshaped(moved, (data.shape[0], op.groups, width))
+    ones = np.ones(width, numpy_dtype(data.dtype))
+    normal = call("LayerNormalization", rows, ones, axis=2, epsilon=op.epsilon)
+    back = reshaped(normal, tuple(data.shape[d] for d in first))
+    return call("Transpose", back, perm=tuple(np.argsort(first).tolist()))
 
 
 def _root_of_mean(squares: Part, op: Normalize, dtype: str) -> OnnxCall:

@@ -30,7 +30,7 @@ from autosched.graph.ops.gather import (
 from autosched.graph.ops.matmul import Dense, MatMul
 from autosched.graph.ops.movement import Expand, Pick, Slice, Triangle
 from autosched.graph.ops.narrow import NarrowMatMul
-from autosched.graph.ops.norm import BatchNorm, LocalResponseNorm, Normalize
+from autosched.graph.ops.norm import BatchNorm, GroupNormalize, LocalResponseNorm, Normalize
 from autosched.graph.ops.pooling import GlobalPool, Pool
 from autosched.graph.ops.reduce import ArgReduce, Cumulative, ReduceOp
 from autosched.graph.ops.resample import Resample
@@ -69,6 +69,7 @@ FORMS: Final[Mapping[type[Op], Form]] = {
     GatherElements: indexing.gather_elements,
     GatherPoints: indexing.gather_points,
     GlobalPool: pooling.global_pool,
+    GroupNormalize: norm.group_normalize,
     Hardmax: reduction.hardmax,
     Identity: elementwise.identity,
     LeakyRelu: elementwise.leaky_relu,

@@ -6,17 +6,27 @@ import numpy as np
 import pytest
 
 from sketch.dag.dag import ComputeDAG
+from sketch.lang.expr import Expr
 from sketch.lang.tensor import Tensor, placeholder
-from sketch.operators import normalization, pooling, reduction, softmax
+from sketch.operators import elementwise, normalization, pooling, reduction, softmax
 from sketch.oracle.interpret import interpret
 
 Operator = Callable[[Tensor], Tensor]
 LARGE = 300.0  # its square, and the sum of 1000 of it, are beyond the largest float16
 
+
+def _next(value: Expr) -> Expr:
+    return value + 1
+
+
 CASES: list[tuple[Operator, float]] = [
     (lambda x: reduction.mean(x, (1, 2)), LARGE),
     (lambda x: reduction.l2(x, (1,)), LARGE * np.sqrt(1000)),
     (lambda x: normalization.normalize(x, (1,), 0.0, centered=False), 1.0),
+    (
+        lambda x: elementwise.map_elements(normalization.normalize_groups(x, 1, 1.0), _next, "y"),
+        1.0,
+    ),
     (lambda x: normalization.local_response_norm(x, 1, 1, 1.0, 0.5, 0.0), 1.0),
     (lambda x: pooling.pool2d(_map(x), "avg", (1000, 1)), LARGE),
     (lambda x: reduction.log_sum_exp(x, (1,)), LARGE + np.log(1000)),
