@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from autosched.graph.ops.activation import Activation
-from autosched.graph.ops.norm import Normalize
+from autosched.graph.ops.norm import GroupNormalize, Normalize
 from autosched.onnx.importer.composer import Composer, Importer, applied, check_attributes
 from autosched.onnx.importer.norm import IMPORT_NORM
 from autosched.onnx.importer.site import Site, UnsupportedError
@@ -88,12 +88,11 @@ def _grouped(make: Composer, value: str, last: bool) -> str:
     channels = shape[3 if last else 1]
     if groups < 1 or channels % groups:
         raise UnsupportedError(f"{groups} groups of {channels} channels")
-    split = groups, channels // groups
-    parts = (*shape[:3], *split) if last else (shape[0], *split, *shape[2:])
-    axes = (1, 2, 4) if last else (2, 3, 4)
     epsilon = float(make.site.attributes.get("epsilon", _GROUP_EPSILON))
-    whole = make.site.step(Normalize(axes, epsilon), [make.reshape(value, *parts)])
-    return make.reshape(whole, *shape)
+    if last:
+        return make.site.step(GroupNormalize(groups, epsilon), [value])
+    parts = make.reshape(value, shape[0], groups, channels // groups, *shape[2:])
+    return make.reshape(make.site.step(Normalize((2, 3, 4), epsilon), [parts]), *shape)
 
 
 def _skip(make: Composer, last: bool) -> str:
