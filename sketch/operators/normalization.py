@@ -67,7 +67,7 @@ def normalize_groups(
     width = data.shape[-1] // groups
     share = 1.0 / (math.prod(data.shape[1:-1]) * width)
     total = _sums_of_groups(wide.shape, width, lambda point: wide[tuple(point)], f"{name}.sum")
-    mean = map_elements(total, lambda x: x * share, f"{name}.mean")
+    mean = _of_channels(total, width, lambda x: x * share, f"{name}.mean")
 
     def deviation(point: Sequence[Expr]) -> Expr:
         return wide[tuple(point)] - mean[point[0], point[-1]]
@@ -76,7 +76,9 @@ def normalize_groups(
         return deviation(point) * deviation(point)
 
     squares = _sums_of_groups(wide.shape, width, square, f"{name}.variance")
-    scale = map_elements(squares, lambda x: unary("rsqrt", x * share + epsilon), f"{name}.scale")
+    scale = _of_channels(
+        squares, width, lambda x: unary("rsqrt", x * share + epsilon), f"{name}.scale"
+    )
 
     def element(point: tuple[Expr, ...]) -> Expr:
         return expr.cast(deviation(point) * scale[point[0], point[-1]], data.dtype)
@@ -87,7 +89,7 @@ def normalize_groups(
 def _sums_of_groups(
     shape: Sequence[int], width: int, value: Callable[[Sequence[Expr]], Expr], name: str
 ) -> Tensor:
-    """``[n, c]``: for each channel the sum over all places of the ``width`` channels of its group.
+    """``[n, g]``: the sums over all places of ``width`` channels each.
 
     The first spatial dimension is summed last: its places are rows that threads share.
     """
@@ -114,9 +116,17 @@ def _sums_of_groups(
         return sums
     member = reduce_axis(width, "k")
     return stage(
-        (samples, channels),
-        lambda at: reducers.sum(sums[at[0], at[1] // width * width + member], member),
+        (samples, channels // width),
+        lambda at: reducers.sum(sums[at[0], at[1] * width + member], member),
         name,
+    )
+
+
+def _of_channels(groups: Tensor, width: int, function: Callable[[Expr], Expr], name: str) -> Tensor:
+    """``[n, c]``: a function of the number of each channel's group."""
+    samples, number = groups.shape
+    return stage(
+        (samples, number * width), lambda at: function(groups[at[0], at[1] // width]), name
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar, Final
 
 from sketch.analysis.access import has_elementary_call, is_ordered_access, needs_tiling, stage_loads
@@ -10,8 +11,15 @@ from sketch.analysis.contraction import contraction_of
 from sketch.analysis.expr_size import inlined_size
 from sketch.analysis.selecting import selecting_axes
 from sketch.lang.expr import Axis, Const, Load
+from sketch.lang.rewrite import walk
 from sketch.lang.tensor import Compute
-from sketch.rules.patterns import MOST_READS, hosts_reduction, is_made_of_product, is_output
+from sketch.rules.patterns import (
+    MOST_READS,
+    hosts_reduction,
+    is_made_of_product,
+    is_output,
+    vector_axis,
+)
 from sketch.rules.rule import State, Verdict
 from sketch.rules.unit_fit import fits_of
 from sketch.schedule.program import StagePlan
@@ -23,6 +31,8 @@ _MOST_COPIES: Final = 2
 # What statements may grow to by inlining; a sub-expression that is used twice counts twice.
 _MOST_OPERATIONS: Final = 768
 _MOST_LEVELS: Final = 64
+# A stage that is expensive to recompute is not offered for more computations of one element.
+_MOST_REPEATS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +40,9 @@ class InlineStage:
     """Before: ``B[i] = A[i]*2`` and ``C[i] = B[i]+1``; after: ``C[i] = A[i]*2+1``.
 
     A stage that is expensive to recompute (elementary functions) or that reads against the order of
-    memory (a transposition) is inlined for good only where each element is read once; otherwise
-    both forms are offered.  Statements do not grow without bound: a long chain becomes several.
+    memory (a transposition) is inlined for good only where each element is read once, and never
+    where each of many rows would compute it again; otherwise both forms are offered.  Statements do
+    not grow without bound: a long chain becomes several.
 
     Attributes:
         between_products: whether what a product reads of another one is inlined too: it would be
@@ -63,6 +74,8 @@ class InlineStage:
         ordered = all(is_ordered_access(op, load.indices) for load in stage_loads(op))
         if ordered and not has_elementary_call(op):
             return Verdict.APPLY_AND_STOP
+        if any(_is_repeated(c.op, op) for c in consumers):
+            return Verdict.SKIP
         reads = [x for c in consumers for x in stage_loads(c.op) if x.tensor.op is op]
         if len(reads) == 1 and consumers[0].op.reduce is None:
             return Verdict.APPLY_AND_STOP
@@ -94,6 +107,17 @@ def _is_read_by_unit(state: State, stage: StagePlan) -> bool:
     if product is None or product.lhs.load.tensor.op is not op:
         return False
     return bool(fits_of(program, consumers[0], units_of(state.target)))
+
+
+def _is_repeated(consumer: Compute, op: Compute) -> bool:
+    """Whether an element-wise stage would compute each element of ``op`` many times, in vectors:
+    what stands still along the vector axis is computed once for a row.
+    """
+    if consumer.reduce is not None or prod(consumer.shape) < _MOST_REPEATS * prod(op.shape):
+        return False
+    vector = vector_axis(consumer)
+    reads = (load for load in stage_loads(consumer) if load.tensor.op is op)
+    return any(vector in walk(index) for load in reads for index in load.indices)
 
 
 def is_large_inlined(consumer: Compute, op: Compute) -> bool:

@@ -312,6 +312,7 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
         "_MOST_COPIES": "growth of a program",
         "_MOST_OPERATIONS": "growth of a program",
         "_MOST_LEVELS": "growth of a program",
+        "_MOST_REPEATS": "search: where a stage is computed ahead in any case",
     },
     "sketch/rules/patterns.py": {
         "MOST_READS": "what counts as reuse of data",
