@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.abc import MetaPathFinder
-from threading import get_ident
+from threading import Lock, get_ident
 from types import ModuleType
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ from typing import Any, Final
 _OPTIONAL: Final = frozenset(("sklearn", "pandas", "pyarrow", "dask", "matplotlib", "graphviz"))
 # Elsewhere its OpenMP runtime may not load after that of scikit-learn.
 _EITHER_FIRST: Final = ("x86_64", "AMD64")
+# Sessions in threads begin together: each would load a copy, and take away what others import.
+_LOADING: Final = Lock()
 
 
 class _WithoutOptional(MetaPathFinder):
@@ -30,12 +32,17 @@ class _WithoutOptional(MetaPathFinder):
             raise ModuleNotFoundError(f"{fullname} is left out", name=fullname)
 
 
-@cache
 def load_lightgbm() -> ModuleType:
     """The module ``lightgbm``: the user's if it is loaded, else one that nobody else sees.
 
     Who imports LightGBM later gets another one with everything in it.
     """
+    with _LOADING:
+        return _loaded()
+
+
+@cache
+def _loaded() -> ModuleType:
     if "lightgbm" in sys.modules or platform.machine() not in _EITHER_FIRST:
         return import_module("lightgbm")
     finder = _WithoutOptional()

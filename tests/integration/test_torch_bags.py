@@ -54,6 +54,11 @@ def test_the_end_of_the_last_bag() -> None:
     _assert_kernels_compute(layer, torch.randint(0, 20, (9,)), torch.tensor([0, 2, 2, 9]))
 
 
+def test_indices_after_the_last_bag_are_of_none() -> None:
+    layer = torch.nn.EmbeddingBag(20, 8, mode="sum", include_last_offset=True)
+    _assert_kernels_compute(layer, torch.randint(0, 20, (9,)), torch.tensor([0, 2, 2, 7]))
+
+
 def test_factors_of_rows() -> None:
     layer = torch.nn.EmbeddingBag(20, 8, mode="sum", padding_idx=1)
     _assert_kernels_compute(

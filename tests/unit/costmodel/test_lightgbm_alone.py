@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from costmodel.lightgbm_alone import load_lightgbm
+from costmodel.lightgbm_alone import _loaded
 
 SCRIPT = """
 import sys
@@ -20,6 +20,19 @@ print(alone is load_lightgbm(), alone.Booster.__module__)
 import lightgbm
 from sklearn.base import BaseEstimator
 print(alone is lightgbm, issubclass(lightgbm.LGBMRegressor, BaseEstimator))
+"""
+
+IN_THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from costmodel.lightgbm_alone import load_lightgbm
+together = Barrier(8)
+def load(_):
+    together.wait()
+    return load_lightgbm()
+with ThreadPoolExecutor(8) as threads:
+    print(len(set(map(id, threads.map(load, range(8))))), "lightgbm" in sys.modules)
 """
 
 
@@ -37,10 +50,14 @@ def test_nobody_else_gets_the_module_without_its_wrappers() -> None:
     ]
 
 
+def test_threads_that_begin_together_get_one_module() -> None:
+    assert output_of(IN_THREADS) == ["1 False"]
+
+
 def test_a_module_that_is_loaded_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = ModuleType("lightgbm")
     monkeypatch.setitem(sys.modules, "lightgbm", loaded)
-    assert load_lightgbm.__wrapped__() is loaded
+    assert _loaded.__wrapped__() is loaded
 
 
 @pytest.mark.slow
