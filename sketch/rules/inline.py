@@ -117,7 +117,9 @@ def _is_repeated(consumer: Compute, op: Compute) -> bool:
         return False
     vector = vector_axis(consumer)
     reads = (load for load in stage_loads(consumer) if load.tensor.op is op)
-    return any(vector in walk(index) for load in reads for index in load.indices)
+    return vector is not None and any(
+        vector in walk(index) for load in reads for index in load.indices
+    )
 
 
 def is_large_inlined(consumer: Compute, op: Compute) -> bool:
