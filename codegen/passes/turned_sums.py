@@ -77,6 +77,9 @@ def _sum_of(node: Node, home: Allocate) -> _TurnedSum | None:
     found = _TurnedSum(tuple(outer), lanes, store, load)
     if not fills_squares(lanes, load.dtype) or not _is_whole(found) or not _lies_apart(found):
         return None
+    # LLVM takes seconds for hundreds of vectors of, say, 13 elements: it loads them in parts.
+    if int(lanes.extent) & (int(lanes.extent) - 1):
+        return None
     # Where it is filled beside the sum, the copy would come too early.
     filled = any(load.buffer in inner.targets for inner, _ in stores(home.body))
     return None if filled else found

@@ -55,6 +55,10 @@ def test_elements_of_8_bytes_are_read_as_before() -> None:
     assert not copies(of_rows("sum", (37, 56), "float64"))
 
 
+def test_vectors_that_llvm_loads_in_parts_are_not_made() -> None:
+    assert not copies(of_rows("sum", (13, 56)))
+
+
 def test_lanes_read_neighbours() -> None:
     """No vector is put together of single elements, as in a gather."""
     dag = of_rows("sum", (256, 64))
