@@ -164,4 +164,8 @@ def _fault(model: CostModel, what: str, hint: str = "", where: str = "") -> Mode
 
 
 def _text(error: Exception) -> str:
-    return " ".join(str(error).split())[:_MOST_TEXT]
+    """What a foreign exception says; nothing where it cannot."""
+    try:
+        return " ".join(str(error).split())[:_MOST_TEXT]
+    except Exception as broken:  # the boundary: str() calls the exception's own code
+        return f"its text raised {type(broken).__name__}"

@@ -102,9 +102,12 @@ def changes(found: Sequence[Resumed]) -> str:
     changed = [known.slowdown for known in found if known.leaders]
     if not changed:
         return ""
+    some = "1 task takes" if len(changed) == 1 else f"{len(changed)} tasks take"
+    least, most = f"{min(changed):.2g}", f"{max(changed):.2g}"
+    factors = least if least == most else f"{least} to {most}"
     return (
-        f"{len(changed)} tasks take {min(changed):.2g} to {max(changed):.2g} times as long now as "
-        f"in the log: what it says of them is taken times that"
+        f"{some} {factors} times as long now as in the log: "
+        "what it says of each is taken times that"
     )
 
 

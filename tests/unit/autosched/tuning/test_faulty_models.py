@@ -78,6 +78,16 @@ class Raises(Healthy):
         raise KeyError("weights")
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class RaisesUnspeakable(Healthy):
+    def predict(self, features: Features) -> np.ndarray:
+        raise Unspeakable
+
+
 class RaisesInFit(Healthy):
     def update(self, dataset: Dataset) -> None:
         raise RuntimeError("diverged")
@@ -126,6 +136,7 @@ def tune(model: DraftModel, options: TuneOptions = OPTIONS) -> tuple[TuneResult,
         (Words, "predict gave no array of numbers"),
         (Nothing, "predict gave no array of numbers"),
         (Raises, "predict raised KeyError: 'weights'"),
+        (RaisesUnspeakable, "predict raised Unspeakable: its text raised RuntimeError"),
         (RaisesInFit, "update raised RuntimeError: diverged"),
         (NeverReady, "ready raised AttributeError: no weights yet"),
     ],

@@ -21,7 +21,7 @@ from autosched.tasks.candidate import Candidate
 from autosched.tuning.job import TuneJob
 from autosched.tuning.options import TuneOptions
 from autosched.tuning.result import TuneResult
-from autosched.tuning.resumed import resumed
+from autosched.tuning.resumed import changes, resumed
 from autosched.tuning.run import run_job
 from autosched.workloads import get
 from sketch.population.population import sample
@@ -104,6 +104,27 @@ def test_times_are_those_of_now(
     for seconds, wanted in zip(best_times(found), best_times(quiet), strict=True):
         assert seconds == pytest.approx(wanted, rel=0.25)
     assert any(f"2 tasks take {1 / slowdown:.2g}" in line for line in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("slowdowns", "said"),
+    [
+        ((), ""),
+        ((1.3,), "1 task takes 1.3 times as long"),
+        ((1.3, 1.301), "2 tasks take 1.3 times as long"),
+        ((1.3, 0.5), "2 tasks take 0.5 to 1.3 times as long"),
+    ],
+)
+def test_what_has_changed_in_words(
+    logged: Callable[..., Path], slowdowns: tuple[float, ...], said: str
+) -> None:
+    records = RecordLog(logged()).read().records
+    known = resumed(tasks(), records, None, Machine(), TuneOptions(trials=64), lambda: 0.0)
+    changed = [
+        replace(item, leaders=item.memory.candidates[:1], slowdown=slowdown)
+        for item, slowdown in zip(known, slowdowns, strict=False)
+    ]
+    assert changes(changed).startswith(said) and bool(changes(changed)) == bool(said)
 
 
 @pytest.mark.parametrize("slowdown", [1.0, 1.15])
