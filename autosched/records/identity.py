@@ -26,6 +26,13 @@ _USED: Final = frozenset(
         "bf16", "sve",
     )
 )  # fmt: skip
+# Lines of processors, without numbers at the end, whose cores have the units and caches of another.
+_SAME_CORES: Final = {
+    "cascadelake": "skylake-avx",
+    "cooperlake": "skylake-avx",
+    "emeraldrapids": "sapphirerapids",
+    "graniterapids": "sapphirerapids",
+}
 # Sizes say how good a schedule is, not whether it runs, nor what it computes.
 _SIZES: Final = ("l1_bytes", "l2_bytes", "l3_bytes", "cache_line_bytes")
 # Fields that only steer the search.
@@ -91,13 +98,15 @@ def executable(recorded_for: Target, wanted: Target) -> bool:
 
 def akin(recorded_for: Target, wanted: Target) -> bool:
     """Whether what is fastest on one machine is likely fast on another, of the same line of
-    processors, such as znver4 and znver5, with as many threads and registers and as wide vectors.
+    processors, such as znver4 and znver5, or with the same cores, such as sapphirerapids and
+    emeraldrapids, with as many threads and registers and as wide vectors.
     """
     return _build(recorded_for) == _build(wanted)
 
 
 def _build(target: Target) -> tuple[object, ...]:
     line = target.arch.rstrip("0123456789")
+    line = _SAME_CORES.get(line, line)
     widths = target.threads, target.vector_bytes, target.registers
     return target.kind, line, *widths, identity(target).card
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from autosched.records.identity import (
+    akin,
     compatible,
     distance,
     executable,
@@ -81,3 +82,19 @@ def test_wider_vectors_and_other_kinds_are_of_no_use():
     assert executable(replace(HERE, vector_bytes=32), HERE)
     assert not executable(replace(HERE, vector_bytes=128), HERE)
     assert not executable(cuda_target(), HERE)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("znver4", "znver5", True),
+        ("emeraldrapids", "sapphirerapids", True),
+        ("graniterapids", "emeraldrapids", True),
+        ("cascadelake", "skylake-avx512", True),
+        ("emeraldrapids", "znver4", False),
+        ("icelake-server", "emeraldrapids", False),
+    ],
+)
+def test_lines_of_processors(one: str, other: str, alike: bool) -> None:
+    assert akin(replace(HERE, arch=one), replace(HERE, arch=other)) == alike
+    assert not akin(replace(HERE, arch=one, threads=1), replace(HERE, arch=other))
