@@ -29,6 +29,7 @@ PLACES: Final[Mapping[str, str]] = {
     "costmodel/extract/turned_copies.py": "instructions of that code, and of gathers",
     "codegen/passes/fetch_rows.py": "passes over a row, and arrays of an operator",
     "sketch/rules/gpu_units.py": "levels of tiles",
+    "sketch/rules/inline.py": "growth of a program; search: what is computed ahead in any case",
     "sketch/rules/rows_together.py": "search: rows at a time; arrays of an operator",
     "sketch/rules/warp_fit.py": "search: where units are offered; PTX: ldmatrix",
     "codegen/cuda/tile_text.py": "PTX: fields of a matrix descriptor",
@@ -307,12 +308,6 @@ REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "sketch/rules/gpu_transpose.py": {
         "_LEAST_WRITTEN": "search: what is worth a tile",
         "_LEAST_READ": "search: what is worth a tile",
-    },
-    "sketch/rules/inline.py": {
-        "_MOST_COPIES": "growth of a program",
-        "_MOST_OPERATIONS": "growth of a program",
-        "_MOST_LEVELS": "growth of a program",
-        "_MOST_REPEATS": "search: where a stage is computed ahead in any case",
     },
     "sketch/rules/patterns.py": {
         "MOST_READS": "what counts as reuse of data",
