@@ -95,23 +95,23 @@ def _sums_of_groups(
     """
     samples, *spatial, channels = shape
     over = tuple(reduce_axis(extent, f"r{d}") for d, extent in enumerate(spatial, 1))
+    rows = None
     if len(over) > 1:
         rows = stage(
             (samples, spatial[0], channels),
             lambda at: reducers.sum(value((at[0], at[1], *over[1:], at[2])), over[1:]),
             f"{name}.rows",
         )
-        sums = stage(
-            (samples, channels),
-            lambda at: reducers.sum(rows[at[0], over[0], at[1]], over[0]),
-            f"{name}.channels",
-        )
-    else:
-        sums = stage(
-            (samples, channels),
-            lambda at: reducers.sum(value((at[0], *over, at[1])), over),
-            f"{name}.channels",
-        )
+
+    def of_row(at: tuple[Axis, ...]) -> Expr:
+        point = at[0], over[0], at[1]
+        return value(point) if rows is None else rows[point]
+
+    sums = stage(
+        (samples, channels),
+        lambda at: reducers.sum(of_row(at), over[0]),
+        f"{name}.channels",
+    )
     if width == 1:
         return sums
     member = reduce_axis(width, "k")
