@@ -63,15 +63,14 @@ def _viewed(graph: Graph, node: Node) -> GroupedChannels | None:
     same = graph.types[node.output].shape == shape and len(shape) > 2
     if not same or any(_is_read_elsewhere(graph, value) for value in inside):
         return None
-    match normal.op:
-        case Normalize(centered=True) as op:
-            rows = _rows(op, graph.types[normal.output].shape)
-            groups, rest = divmod(rows or 0, shape[0])
-            if groups < 2 or rest or shape[1] % groups:
-                return None
-            return GroupedChannels(source, GroupNormalize(groups, op.epsilon), inside)
-        case _:
-            return None
+    if not isinstance(normal.op, Normalize) or not normal.op.centered:
+        return None
+    rows = _rows(normal.op, graph.types[normal.output].shape)
+    groups, rest = divmod(rows or 0, shape[0])
+    # One group needs no view: ``whole_normalization``.
+    if groups < 2 or rest or shape[1] % groups:
+        return None
+    return GroupedChannels(source, GroupNormalize(groups, normal.op.epsilon), inside)
 
 
 def _rows(op: Normalize, shape: tuple[int, ...]) -> int | None:
