@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from codegen.llvm.features import ProcessorFeatures
 from codegen.llvm.values import type_text, vector_type
 from codegen.llvm.writer import Writer
@@ -84,7 +86,7 @@ class Conversions:
             width: lanes.
             operand: name of the SSA value.
         """
-        return _Clamped(self.writer, width).limited(dtype, operand)
+        return _Clamped(self.writer, width, "float32", dtype).limited(operand)
 
     def _truth(self, source: str, width: int, operand: str) -> str:
         zero = "zeroinitializer" if width else ("0.0" if is_float(source) else "0")
@@ -92,46 +94,51 @@ class Conversions:
         return self.writer.emit(f"{compare} {type_text(source, width)} {operand}, {zero}")
 
     def _saturated(self, source: str, target: str, width: int, operand: str) -> str:
-        if width and source == "float32" and size_of(target) <= size_of("int32"):
-            return _Clamped(self.writer, width).cast(target, operand)
+        if width:
+            return _Clamped(self.writer, width, source, target).cast(operand)
         old, new = type_text(source, width), type_text(target, width)
-        base, bits = f"v{width}" if width else "", 8 * size_of(source)
         name = f"fpto{'u' if is_unsigned(target) else 's'}i.sat"
-        full = f"llvm.{name}.{base}{type_text(target, 0)}.{base}f{bits}"
+        full = f"llvm.{name}.{new}.f{8 * size_of(source)}"
         self.writer.declare(full, f"{new} {{}}({old})")
         return self.writer.emit(f"call {new} @{full}({old} {operand})")
 
 
 class _Clamped:
-    """Vectors of float32 to integers of at most 32 bits, for which LLVM has scalar code only."""
+    """Vectors of floats to integers, for which LLVM has scalar code only.
 
-    def __init__(self, writer: Writer, width: int) -> None:
-        self.writer, self.width = writer, width
-        self.float, self.int = vector_type("float", width), vector_type("i32", width)
+    Args:
+        writer: of the code.
+        width: lanes.
+        source: dtype of the floats.
+        target: dtype of the integers; those of less than 32 bits are converted as such.
+    """
+
+    def __init__(self, writer: Writer, width: int, source: str, target: str) -> None:
+        self.writer = writer
+        self.element, self.float = type_text(source, 0), type_text(source, width)
+        self.target, self.low, self.high = type_text(target, width), *integer_limits(target)
+        self.whole = type_text(max(target, "int32", key=size_of), 0)
+        self.int = vector_type(self.whole, width)
         self.mask = vector_type("i1", width)
+        self.exact = self.high < 2 << np.finfo(source).nmant
 
-    def cast(self, target: str, operand: str) -> str:
-        """``operand`` within the limits of ``target``, truncated; NaN gives 0."""
-        low, high = integer_limits(target)
-        value = self.limited(target, operand)
-        whole = self.writer.emit(f"fptosi {self.float} {value} to {self.int}")
-        if size_of(target) == size_of("int32"):  # the limit is no float
-            above = self._test("oge", operand, self._number(high + 1))
-            whole = self._pick(above, f"splat (i32 {high})", whole)
-        if low < 0:  # of NaN, and one that is not below 0 is 0 already
+    def cast(self, operand: str) -> str:
+        """``operand`` within the limits, truncated; NaN gives 0."""
+        whole = self.writer.emit(f"fptosi {self.float} {self.limited(operand)} to {self.int}")
+        if not self.exact:
+            above = self._test("oge", operand, self._number(self.high + 1))
+            whole = self._pick(above, f"splat ({self.whole} {self.high})", whole)
+        if self.low < 0:  # of NaN, and one that is not below 0 is 0 already
             number = self._test("ord", operand, operand)
             whole = self._pick(number, whole, "zeroinitializer")
-        if size_of(target) == size_of("int32"):
+        if self.int == self.target:
             return whole
-        return self.writer.emit(
-            f"trunc {self.int} {whole} to {vector_type(type_text(target, 0), self.width)}"
-        )
+        return self.writer.emit(f"trunc {self.int} {whole} to {self.target}")
 
-    def limited(self, target: str, operand: str) -> str:
-        """``operand`` not below the limits of ``target``, nor above those that are floats."""
-        low, high = integer_limits(target)
-        value = self._larger(operand, low)
-        return self._smaller(value, high) if size_of(target) < size_of("int32") else value
+    def limited(self, operand: str) -> str:
+        """``operand`` not below the limits, nor above those that are floats."""
+        value = self._larger(operand, self.low)
+        return self._smaller(value, self.high) if self.exact else value
 
     def _larger(self, operand: str, low: int) -> str:
         """As the instruction: the second one if the first is NaN."""
@@ -153,7 +160,7 @@ class _Clamped:
         return self.writer.emit(f"select {self.mask} {test}, {self.int} {lhs}, {self.int} {rhs}")
 
     def _number(self, value: int) -> str:
-        return f"splat (float {float(value):.1f})"
+        return f"splat ({self.element} {float(value):.1f})"
 
 
 def _opcode(source: str, target: str) -> str:

@@ -304,6 +304,8 @@ class ExpressionEmitter:
             if type(chosen) is not Select:
                 return self.evaluate(chosen)
             expr, test = chosen, self.evaluate(chosen.condition)
+        for value in self._dependence.shared(expr):
+            self.evaluate(value)
         then = self._under(test, False, expr.then)
         otherwise = self._under(test, True, expr.otherwise)
         then, otherwise = self.materialise(then), self.materialise(otherwise)

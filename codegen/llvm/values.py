@@ -104,7 +104,8 @@ def constant(value: float | int | bool, dtype: str) -> SsaValue:
 
 
 def identical_operand(op: str, dtype: str, lhs: SsaValue, rhs: SsaValue) -> SsaValue | None:
-    """The operand that a float operation gives back exactly: ``x * 1``, ``x / 1``, NaN with any.
+    """The operand that a float operation gives back exactly: of ``x * 1``, ``x / 1``, ``x + -0.0``,
+    and NaN with any.
 
     Args:
         op: operator, as in expressions.
@@ -120,7 +121,14 @@ def identical_operand(op: str, dtype: str, lhs: SsaValue, rhs: SsaValue) -> SsaV
                 return operand
     if rhs.const == 1.0 and op in ("mul", "div"):
         return lhs
-    return rhs if lhs.const == 1.0 and op == "mul" else None
+    if op == "add" and _is_negative_zero(rhs):
+        return lhs
+    same = lhs.const == 1.0 if op == "mul" else op == "add" and _is_negative_zero(lhs)
+    return rhs if same else None
+
+
+def _is_negative_zero(value: SsaValue) -> bool:
+    return value.const == 0.0 and math.copysign(1.0, value.const) < 0
 
 
 def type_text(dtype: str, width: int) -> str:

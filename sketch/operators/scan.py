@@ -22,8 +22,10 @@ _REDUCERS: Final[Mapping[ScanFunction, Callable[[Any, Axis], Reduce]]] = {
     "sum": reducers.sum,
     "prod": reducers.prod,
 }
-# Elements of a block of a long scan, and of the longest that is computed without blocks.
+# Elements of a block of a long scan, and of the longest that is computed without blocks.  Blocks
+# along the last dimension fill a vector; what is before an element of others is added up anew.
 _BLOCK: Final = 16
+_OUTER_BLOCK: Final = 8
 _SHORT: Final = 24
 
 
@@ -38,8 +40,8 @@ def cumulative(
     """Element i is the sum (product) of elements 0..i along ``axis``.
 
     Every element is a reduction of its own, so that all of them can be computed at once.  Of a long
-    dimension, it is one of the elements before it in its block of 16, and of all blocks before
-    that: n elements take some 18 n additions, and not n^2.
+    dimension, it is one of the elements before it in its block, and of all blocks before that: n
+    elements take some 18 n additions, and not n^2.
 
     Args:
         data: numbers.
@@ -49,17 +51,20 @@ def cumulative(
         reverse: run from the end.
         name: of the stage.
     """
-    scan = _Scan(function, axis % data.ndim, exclusive, reverse)
+    dimension = axis % data.ndim
+    block = _BLOCK if dimension == data.ndim - 1 else _OUTER_BLOCK
+    scan = _Scan(function, dimension, block, exclusive, reverse)
     make = scan.short if data.shape[scan.dimension] <= _SHORT else scan.long
     return make(data, name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """The arguments of ``cumulative``; ``dimension`` is not negative."""
+    """The arguments of ``cumulative``; ``dimension`` is not negative, ``block``: its elements."""
 
     function: ScanFunction
     dimension: int
+    block: int
     exclusive: bool
     reverse: bool
 
@@ -79,16 +84,21 @@ class _Scan:
         block; the last block may be shorter.
         """
         wide, at = self._widened(data, name), self.dimension
-        blocks = -(-data.shape[at] // _BLOCK)
-        totals = self._totals(wide, blocks, f"{name}.totals")
+        blocks = -(-data.shape[at] // self.block)
+        last = at == data.ndim - 1
+        within = self._within(wide, blocks, f"{name}.within") if last else None
+        if within is None or self.exclusive:
+            totals = self._totals(wide, blocks, f"{name}.totals")
+        else:
+            totals = self._ends(within, f"{name}.totals")
         before = cumulative(totals, self.function, at, True, self.reverse, f"{name}.before")
-        within = self._within(wide, blocks, f"{name}.within")
 
         def element(axes: tuple[Axis, ...]) -> Expr:
-            block, place = axes[at] // _BLOCK, axes[at] % _BLOCK
+            block, place = axes[at] // self.block, axes[at] % self.block
             earlier = before[self._at(axes, block)]
-            own = within[(*axes[:at], block, place, *axes[at + 1 :])]
-            return earlier + own if self.function == "sum" else earlier * own
+            if within is None:
+                return self._joined(earlier, self._written_out(wide, axes, block, place))
+            return self._joined(earlier, within[(*axes[:at], block, place, *axes[at + 1 :])])
 
         if wide.dtype == data.dtype:
             return stage(data.shape, element, name)
@@ -105,38 +115,70 @@ class _Scan:
 
     def _totals(self, data: Tensor, blocks: int, name: str) -> Tensor:
         """[..., blocks, ...]: of all elements of each block."""
-        over = reduce_axis(_BLOCK, "k")
+        over = reduce_axis(self.block, "k")
 
         def element(axes: tuple[Axis, ...]) -> Expr:
-            position = axes[self.dimension] * _BLOCK + over
+            position = axes[self.dimension] * self.block + over
             return self._reduced(self._where(data, axes, position), over)
 
         return stage(self._at(data.shape, blocks), element, name)
 
     def _within(self, data: Tensor, blocks: int, name: str) -> Tensor:
         """[..., blocks, elements of a block, ...]: the scan of each block."""
-        at, over = self.dimension, reduce_axis(_BLOCK, "k")
-        shape = (*data.shape[:at], blocks, _BLOCK, *data.shape[at + 1 :])
+        at, over = self.dimension, reduce_axis(self.block, "k")
+        shape = (*data.shape[:at], blocks, self.block, *data.shape[at + 1 :])
 
         def element(axes: tuple[Axis, ...]) -> Expr:
             block, place = axes[at : at + 2]
             others = (*axes[: at + 1], *axes[at + 2 :])
             counts = self._counts(place, over)
-            return self._reduced(self._where(data, others, block * _BLOCK + over, counts), over)
+            position = block * self.block + over
+            return self._reduced(self._where(data, others, position, counts), over)
 
         return stage(shape, element, name)
+
+    def _ends(self, within: Tensor, name: str) -> Tensor:
+        """[..., blocks, ...]: of all elements of each block, whose scan has them at its end."""
+        end, at = 0 if self.reverse else self.block - 1, self.dimension
+        shape = (*within.shape[: at + 1], *within.shape[at + 2 :])
+
+        def element(axes: tuple[Axis, ...]) -> Expr:
+            return within[(*axes[: at + 1], end, *axes[at + 1 :])]
+
+        return stage(shape, element, name)
+
+    def _written_out(self, data: Tensor, axes: tuple[Axis, ...], block: Expr, place: Expr) -> Expr:
+        """What ``_within`` has at a place, without a stage: one term for each element of the block.
+
+        Where the place is known, only those that count are added, and the next place adds one more.
+        """
+        first, *others = range(self.block)[:: -1 if self.reverse else 1]
+        total = self._counted(data, axes, block, place, first)
+        for number in others:
+            total = self._joined(total, self._counted(data, axes, block, place, number))
+        return total
+
+    def _counted(
+        self, data: Tensor, axes: tuple[Axis, ...], block: Expr, place: Expr, number: int
+    ) -> Expr:
+        """Element ``number`` of a block, or what changes nothing where it does not count."""
+        position = block * self.block + number
+        return self._where(data, axes, position, self._counts(place, number))
+
+    def _joined(self, first: Expr, second: Expr) -> Expr:
+        return first + second if self.function == "sum" else first * second
 
     def _where(
         self, data: Tensor, axes: tuple[Axis, ...], position: Expr, *conditions: Expr
     ) -> Expr:
         """An element, or what changes nothing where it does not count or is behind the end."""
         extent = data.shape[self.dimension]
-        if extent % _BLOCK:
+        if extent % self.block:
             conditions = (position < extent, *conditions)
         read = data[self._at(axes, position)]
         return select(all_of(*conditions), read, self._neutral(data)) if conditions else read
 
-    def _counts(self, position: Axis, element: Axis) -> Expr:
+    def _counts(self, position: Any, element: Any) -> Expr:
         """Whether an element counts at a position."""
         first, second = (position, element) if self.reverse else (element, position)
         return first < second if self.exclusive else first <= second
@@ -146,8 +188,10 @@ class _Scan:
         return (*items[: self.dimension], item, *items[self.dimension + 1 :])
 
     def _neutral(self, data: Tensor) -> Const:
-        neutral = 0 if self.function == "sum" else 1
-        return Const(float(neutral) if is_float(data.dtype) else neutral, data.dtype)
+        """Of sums of floats the zero that leaves either zero as it is."""
+        if is_float(data.dtype):
+            return Const(-0.0 if self.function == "sum" else 1.0, data.dtype)
+        return Const(0 if self.function == "sum" else 1, data.dtype)
 
     def _reduced(self, value: Expr, over: Axis) -> Reduce:
         return _REDUCERS[self.function](value, over)

@@ -88,3 +88,28 @@ def test_a_branch_reuses_what_is_known_outside_of_it() -> None:
     expected = np.where(left > 1, left * left - values, left + values)
     (result,) = execute(nest, {"x": values}, host_target(1)).values()
     np.testing.assert_allclose(result.ravel(), expected, rtol=1e-6)
+
+
+def test_what_both_branches_need_is_computed_once() -> None:
+    """Also where it is a branch of a branch that needs it."""
+    c = LoopVar("c")
+    x, y, z = (dense(name, (LANES,), Scope.INPUT) for name in "xyz")
+    result = dense("result", (LANES,), Scope.OUTPUT)
+    one, two = (BufferLoad(buffer, (plus(c),)) for buffer in (x, y))
+    rest = binary("trunc_mod", one, two)
+    sometimes = BufferLoad(z, (plus(c),))
+    positive = binary("gt", one, Const(0.0, "float32"))
+    small = binary("lt", two, Const(2.0, "float32"))
+    inner = Select(small, binary("mul", rest, sometimes), binary("sub", rest, two))
+    value = Select(positive, binary("add", rest, one), inner)
+    lanes = loop(c, LANES, VECTORIZED, Store((result,), (plus(c),), (value,)))
+    nest = LoopNest("both", (x, y, z, result), (), (loop(LoopVar("o"), 1, SERIAL, lanes),))
+    text = emit(nest, host_target(1), "f").text
+    assert text.count(f"call <{LANES} x float> @near.fmodf") == 1
+    numbers = np.arange(LANES, dtype=np.float32)
+    data = {"x": 2.75 * numbers - 9, "y": np.float32(1.5) + numbers % 2, "z": numbers + 3}
+    left = np.fmod(data["x"], data["y"])
+    expected = np.where(data["y"] < 2, left * data["z"], left - data["y"])
+    expected = np.where(data["x"] > 0, left + data["x"], expected)
+    (found,) = execute(nest, data, host_target(1)).values()
+    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-6)
