@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.extract.quantity import Quantity, larger, smaller, to_quantity, where
+from costmodel.extract.quantity import Quantity, larger, power_of_two, smaller, to_quantity, where
 from costmodel.extract.quasi import Part, parts_of
 from costmodel.extract.statement import LoopInfo, Statement, StoreSite
 from sketch.lang.dtypes import size_of
@@ -51,6 +51,14 @@ class Access:
     def uses(self, var: LoopVar) -> bool:
         """Whether the index depends on a loop variable."""
         return any(var in dim.terms for dim in self.dims)
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether vectors are parts of rows: neighbours in memory, along the last dimension."""
+        strides = self.buffer.strides
+        if not strides or not (isinstance(strides[-1], int) and strides[-1] == 1):
+            return False
+        return any(var in self.dims[-1].terms for var in self.site.vectors)
 
     def address_step(self, loop: LoopInfo) -> Quantity:
         """Elements the address moves by in a trip of ``loop`` (0: it does not move)."""
@@ -190,6 +198,41 @@ def footprint(access: Access, loops: tuple[LoopInfo, ...], line_bytes: int) -> F
             elements.append(elements[-1])
             lines.append(lines[-1])
     return Footprint(elements[::-1], lines[::-1])
+
+
+def shares_of_sets(
+    access: Access, loops: tuple[LoopInfo, ...], line_bytes: int, page_bytes: float
+) -> list[Quantity]:
+    """In how large a part of all sets of a cache the lines of an access lie, levels 0 to n.
+
+    Sets are given by the place in a page.  Rows that are whole pages apart, as those of a matrix of
+    1024 columns, are at the same place, so that few of their parts fit.
+
+    Args:
+        access: of a buffer whose last dimension is contiguous.
+        loops: those of its own site.
+        line_bytes: of a cache.
+        page_bytes: a power of two.
+    """
+    ranges = _ranges(access)
+    shares = [_share_of_page(ranges, access, line_bytes, page_bytes)]
+    for loop in reversed(loops):
+        moved = any([dim.extend(loop) for dim in ranges])
+        shares.append(
+            _share_of_page(ranges, access, line_bytes, page_bytes) if moved else shares[-1]
+        )
+    return shares[::-1]
+
+
+def _share_of_page(
+    ranges: list[_Range], access: Access, line_bytes: int, page_bytes: float
+) -> Quantity:
+    """Of the bytes of a page: those of a row, times the places at which rows begin."""
+    covered = larger(ranges[-1].values * access.element_bytes, float(line_bytes))
+    for dim, stride in zip(ranges[:-1], access.buffer.strides, strict=False):
+        step = to_quantity(stride) * access.element_bytes
+        covered = covered * smaller(dim.values, page_bytes / power_of_two(step, page_bytes))
+    return smaller(covered / page_bytes, 1.0)
 
 
 def touched_lines(access: Access, loops: tuple[LoopInfo, ...], line_bytes: int) -> Quantity:

@@ -19,13 +19,22 @@ from costmodel.extract.access import (
     accesses_of,
     at_main_levels,
     footprint,
+    shares_of_sets,
 )
 from costmodel.extract.operations import flops, operation_counts
-from costmodel.extract.quantity import Floats, Quantity, Rows, count_true, gather, stack
+from costmodel.extract.quantity import (
+    Floats,
+    Quantity,
+    Rows,
+    count_true,
+    gather,
+    is_one,
+    stack,
+)
 from costmodel.extract.statement import PARALLEL_KINDS, LoopInfo, Statement, StoreSite
 from sketch.nest.lanes import store_bytes
 from sketch.nest.loopnest import LoopKind
-from sketch.population.tape import recordable
+from sketch.population.tape import maximum, recordable
 from sketch.target.target import Target
 
 
@@ -112,6 +121,21 @@ class Analysis:
         return sum(self.line_levels[1:], self.line_levels[0]) * self.target.cache_line_bytes
 
     @cached_property
+    def crowded_set(self) -> Floats:
+        """[n + 1, P]: at least the working set; bytes of caches that are as full as the sets in
+        which the lines of one access meet.
+        """
+        line_bytes, page_bytes = self.target.cache_line_bytes, self.target.rates.page_bytes
+        most = self.working_set
+        for access, lines in zip(self.accesses, self.line_levels, strict=True):
+            if access.site is self.main and access.in_rows:
+                shares = shares_of_sets(access, self.loops, line_bytes, page_bytes)
+                if not all(map(is_one, shares)):
+                    crowded = lines * line_bytes / stack(self.programs, *shares)
+                    most = maximum(most, crowded)
+        return most
+
+    @cached_property
     def _moving(self) -> NDArray[np.bool_]:
         """[n, P]: loops of more than one trip."""
         return self.extents > 1.0
@@ -156,10 +180,12 @@ class Analysis:
 
         It is the outermost loop of which a single trip fits: what consecutive trips share stays in
         the cache, so the loop moves its own footprint, once for every trip of the loops around.
+        Caches of single cores have sets; what all cores share spreads lines evenly.
         """
         if not self.loops:
             return 0
-        return count_true(self.working_set[1:] > capacity)
+        filled = self.crowded_set if capacity < self.target.l3_bytes else self.working_set
+        return count_true(filled[1:] > capacity)
 
     @cached_property
     def operations(self) -> Mapping[str, Quantity]:

@@ -12,10 +12,10 @@ from autosched.graph.ops.shape import Transpose
 
 
 def fold_transposes(graph: Graph) -> Graph:
-    """Batched products with a transpose before or after them, as in attention, become einsums.
+    """Products with a transpose before or after them, as in attention, become einsums.
 
-    Transposes that others read stay for those.  Products of two plain matrices are left alone:
-    a transposed weight is folded where it is constant.
+    Transposes that others read stay for those.  Products of two plain matrices are left alone where
+    one is a constant: a transposed weight is folded into it.
     """
     builder = GraphBuilder.from_graph(graph)
     folded: set[str] = set()  # what products compute now, transposed or not
@@ -58,7 +58,14 @@ def _labels(graph: Graph, node: Node) -> Einsum | None:
     if not isinstance(node.op, MatMul):
         return None
     ranks = [len(graph.types[name].shape) for name in node.inputs]
-    return None if max(ranks) == 2 else Einsum(*matmul_labels(*ranks), node.op.dtype)
+    if max(ranks) == 2 and any(_is_constant(graph, name) for name in node.inputs):
+        return None
+    return Einsum(*matmul_labels(*ranks), node.op.dtype)
+
+
+def _is_constant(graph: Graph, name: str) -> bool:
+    transpose = _transpose_before(graph, name)
+    return (name if transpose is None else transpose.inputs[0]) in graph.constants
 
 
 def _transpose_before(graph: Graph, name: str) -> Node | None:

@@ -20,6 +20,7 @@ from sketch.operators.matmul import matmul
 from sketch.population.population import from_rows
 from sketch.rules.generate import generate
 from sketch.schedule.sketch import Sketch
+from sketch.schedule.steps import Pack
 from sketch.target.rates import Rates
 from sketch.target.target import Target
 from tests.support.workloads import depthwise
@@ -215,6 +216,24 @@ def test_more_rows_in_a_set_of_the_first_cache_than_it_has_ways_are_fetched_agai
 
     spread = step_seconds(depth + 16)  # rows in different sets
     assert step_seconds(depth) > 1.3 * spread if slower else step_seconds(depth) < 1.05 * spread
+
+
+@pytest.mark.parametrize(("columns", "slower"), [(1024, True), (1024 + 16, False)])
+def test_columns_of_rows_that_are_pages_apart_leave_the_second_cache(
+    columns: int, slower: bool, target: Target
+) -> None:
+    """512 rows of 128 bytes are a small part of it, but of all of its sets they take one in 32."""
+    machine = with_rates(replace(target, l1_bytes=2**15, l2_bytes=2**20, l3_bytes=2**25), l3=0.01)
+
+    def per_column(columns: int) -> float:
+        a, b = placeholder((64, 512), name="a"), placeholder((512, columns), name="b")
+        sketches = generate(ComputeDAG([matmul(a, b)]), machine)
+        sketch = next(s for s in sketches if not any(isinstance(x, Pack) for x in s.steps))
+        tile = {"matmul_i_3": 4, "matmul_i_2": 16, "matmul_j_3": 2}
+        return seconds_of(sketch, machine, **tile) / columns
+
+    spread = per_column(columns + 16)
+    assert per_column(columns) > 1.3 * spread if slower else per_column(columns) < 1.1 * spread
 
 
 def test_unrolled_reductions_that_do_not_divide_are_slower(

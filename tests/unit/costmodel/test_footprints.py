@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.extract.access import Access, accesses_of, footprint
+from costmodel.extract.access import Access, accesses_of, footprint, shares_of_sets
 from costmodel.extract.statement import StoreSite, statements_of
 from sketch.lang.expr import Const
 from sketch.lower import lower
@@ -117,6 +117,28 @@ def test_lines_of_short_rows_join() -> None:
     (statement,) = statements_of(nest_of(store, (row, 64, 1), (channel, 4, 1)))
     _, read = accesses_of(statement)
     assert footprint(read, statement.main.loops, 64).lines == [16.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "shares"),
+    [
+        (1024, [1.0, 1 / 16, 1 / 64]),  # rows of a page each: their parts are at the same place
+        (512, [1.0, 1 / 8, 1 / 64]),  # half of a page
+        (48, [1.0, 1.0, 1 / 64]),  # a multiple of 64 bytes: everywhere
+    ],
+)
+def test_rows_that_are_pages_apart_lie_in_few_sets(columns: int, shares: list[float]) -> None:
+    """Of blocks of columns: [all of them, rows of one block, one element]."""
+    width = min(columns // 2, 64)
+    block, row, column = LoopVar("block"), LoopVar("row"), LoopVar("column")
+    x, y = buffer("x", 64, columns), buffer("y", 64, columns, scope=Scope.OUTPUT)
+    index = (Affine(((row, 1),)), Affine(((block, width), (column, 1))))
+    store = Store((y,), index, (BufferLoad(x, index),))
+    loops = (block, columns // width, 1), (row, 64, 1), (column, width, 1)
+    (statement,) = statements_of(nest_of(store, *loops))
+    _, read = accesses_of(statement)
+    found = shares_of_sets(read, statement.main.loops, 64, 4096.0)
+    assert [found[0], found[1], found[3]] == shares
 
 
 def test_constants_touch_nothing() -> None:

@@ -153,10 +153,20 @@ def _attention() -> Graph:
     return net.finish({"back": back, "value": value, "mixed": mixed, "chain": chain})
 
 
+def _plain_products() -> Graph:
+    """Similarities of rows, next to a product with a transposed weight."""
+    net = Net((6, 24))
+    half = net.unary(net.x)
+    turned = net.then(Transpose((1, 0)), half)
+    weight = net.then(Transpose((1, 0)), net.random(5, 24))
+    alike = net.then(MatMul(), net.x, turned)
+    return net.finish({"alike": alike, "dense": net.then(MatMul(), half, weight)})
+
+
 GRAPHS: tuple[Callable[[], Graph], ...] = (
     _residual, _flatten_before_dense, _flatten_as_output, _channels_last_model,
     _dimension_operators, _broadcasts, _split_reshape, _computed_weight, _norms_alone, _redundant,
-    _matrices, _padded, _attention,
+    _matrices, _padded, _attention, _plain_products,
 )  # fmt: skip
 
 
@@ -367,3 +377,10 @@ def test_attention_needs_no_transpose() -> None:
     products = [node.op for node in graph.nodes if isinstance(node.op, Einsum)]
     assert [op.labels for op in products] == [("AiBk", "AjBk"), ("ABik", "AkBj")]
     assert [op.output for op in products] == ["ABij", "AiBj"]
+
+
+def test_plain_products_read_what_is_transposed_where_it_is_no_weight() -> None:
+    graph = optimize(_plain_products())
+    assert "transpose" not in kinds_of(graph)
+    assert sum(isinstance(node.op, Einsum) for node in graph.nodes) == 1
+    assert sum(isinstance(node.op, Dense) for node in graph.nodes) == 1
