@@ -21,6 +21,9 @@ from tests.support.units import TILES, WIDE
     [
         ({"kind": "tpu"}, "kind 'tpu'"),
         ({"arch": None}, "arch is None"),
+        ({"arch": ""}, "arch is ''"),
+        ({"arch": "two words"}, "arch is 'two words'"),
+        ({"arch": "znver5\n"}, "arch is 'znver5"),
         ({"features": "avx2"}, "feature 'avx2' has no sign"),
         ({"features": "+sse3,avx2"}, "feature 'avx2' has no sign"),
         ({"threads": 0}, "threads is 0 .* 1 or more"),
