@@ -199,7 +199,7 @@ def _check(name: str, value: object) -> None:
     if name in _TEXTS:
         if not isinstance(value, str):
             raise TargetError(f"a target's {name} is {quoted(value)}", hint="give text")
-        if name == "arch" and not (value.isprintable() and len(value.split()) == 1):
+        if name == "arch" and not (value.isprintable() and len(value.split()) <= 1):
             raise TargetError(
                 f"a target's arch is {quoted(value)}", hint="give the name of a processor, one word"
             )

@@ -21,7 +21,6 @@ from tests.support.units import TILES, WIDE
     [
         ({"kind": "tpu"}, "kind 'tpu'"),
         ({"arch": None}, "arch is None"),
-        ({"arch": ""}, "arch is ''"),
         ({"arch": "two words"}, "arch is 'two words'"),
         ({"arch": "znver5\n"}, "arch is 'znver5"),
         ({"features": "avx2"}, "feature 'avx2' has no sign"),
